@@ -1,0 +1,58 @@
+# As variables, not flags: another MPI ignores them, a flag would stop it.
+set(PAGELANE_MPI_TEST_ENV
+  OMPI_ALLOW_RUN_AS_ROOT=1
+  OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  OMPI_MCA_rmaps_base_oversubscribe=1
+  OMPI_MCA_mpi_yield_when_idle=1
+  OMPI_MCA_btl_base_warn_component_unused=0
+  H5_COLL_API_SANITY_CHECK=1
+  CACHE STRING "Environment of the MPI tests")
+
+# pl_unit_test(<name> SOURCES <file>... USES <module>... [TIMEOUT <s>]
+#              [LABELS <label>...])
+#   One Check program, run as ctest <name>; exit status 77 is a skip.
+function(pl_unit_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;USES;LABELS" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  add_executable(test_${name} ${arg_SOURCES})
+  target_include_directories(test_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  foreach(module IN LISTS arg_USES)
+    target_link_libraries(test_${name} PRIVATE pl_${module})
+  endforeach()
+  target_link_libraries(test_${name} PRIVATE pl_options PkgConfig::CHECK
+    Threads::Threads m)
+  add_test(NAME ${name} COMMAND test_${name})
+  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77
+    TIMEOUT ${arg_TIMEOUT} LABELS "unit;${arg_LABELS}")
+endfunction()
+
+# pl_mpi_test(<name> RANKS <n>... SOURCES <file>... USES <module>...
+#             [TIMEOUT <s>] [LABELS <label>...])
+#   One program under mpirun, once for each rank count: <name>.np<n>.
+function(pl_mpi_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "RANKS;SOURCES;USES;LABELS" ${ARGN})
+  if(NOT arg_RANKS)
+    message(FATAL_ERROR "pl_mpi_test(${name}): RANKS is missing")
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 60)
+  endif()
+  add_executable(test_${name} ${arg_SOURCES})
+  target_include_directories(test_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  foreach(module IN LISTS arg_USES)
+    target_link_libraries(test_${name} PRIVATE pl_${module})
+  endforeach()
+  target_link_libraries(test_${name} PRIVATE pl_options PkgConfig::CHECK
+    MPI::MPI_C Threads::Threads m)
+  foreach(n IN LISTS arg_RANKS)
+    set(test ${name}.np${n})
+    add_test(NAME ${test} COMMAND
+      ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${n} ${MPIEXEC_PREFLAGS}
+      $<TARGET_FILE:test_${name}> ${MPIEXEC_POSTFLAGS})
+    set_tests_properties(${test} PROPERTIES
+      LABELS "mpi;${arg_LABELS}" PROCESSORS 2 TIMEOUT ${arg_TIMEOUT}
+      SKIP_RETURN_CODE 77 ENVIRONMENT "${PAGELANE_MPI_TEST_ENV}")
+  endforeach()
+endfunction()
