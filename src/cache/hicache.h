@@ -1,0 +1,209 @@
+/* cache/hicache.h - the controller: tree + device lanes + host lanes as one cache.
+ *
+ * Part of the replicated control plane: it decides which pages hold what and
+ * which copies must be made; the copies themselves are operations that it hands
+ * to its owner (the engine), who numbers them, has every rank reserve, agrees,
+ * executes, and reports their end.  Host pages of *all* ranks are mirrored (page
+ * owners tell them), so capacity needs no agreement.
+ *
+ * The one rule: load-back allocates exactly the owners that the host copy
+ * recorded, all or nothing.  If a lane is short: evict for the deficit lanes,
+ * retry once, then give up.  There is no allocation without owners.
+ *
+ * Not thread-safe; the same calls give the same results on every rank.
+ */
+#ifndef PL_CACHE_HICACHE_H
+#define PL_CACHE_HICACHE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <pagelane/event.h>
+#include <pagelane/lanes.h>
+#include <pagelane/layout.h>
+#include <pagelane/log.h>
+#include <pagelane/status.h>
+
+#include "cache/tree.h"
+#include "verify/inject.h"
+
+typedef struct pl_hicache pl_hicache_t; /* opaque */
+
+typedef enum pl_write_policy {
+    PL_WRITE_THROUGH,           /* at a prompt's end (hits >= 1) */
+    PL_WRITE_THROUGH_SELECTIVE, /* at a prompt's end, hits >= hot_threshold */
+    PL_WRITE_BACK               /* when evicted */
+} pl_write_policy_t;
+
+/* One copy between the tiers, for the caller to carry out. */
+typedef struct pl_hicache_copy {
+    bool load;               /* host -> device; else device -> host */
+    bool write_back;         /* a backup that frees its device pages at its end */
+    const pl_node_t *node;   /* backup: its node; load: the deepest node */
+    int32_t first_page;      /* position of pages[0] from the root */
+    int32_t n_pages;
+    const pl_page_t *device; /* [n_pages] borrowed for the call */
+    const pl_page_t *host;   /* [n_pages] borrowed for the call */
+    const pl_owner_t *owners; /* [n_pages] what the host copy records */
+} pl_hicache_copy_t;
+
+typedef struct pl_hicache_params {
+    int32_t page_tokens;
+    int n_lanes;
+    int32_t device_pages; /* per lane, scratch included */
+    int32_t host_pages;   /* per lane; 0: no host tier */
+    pl_write_policy_t write_policy;
+    uint32_t hot_threshold;     /* hits */
+    int32_t load_threshold_tokens; /* shorter host hits are not loaded */
+    const pl_policy_ops_t *policy;
+    pl_inject_t *inject; /* borrowed; may be NULL */
+    /* Start a copy: returns its operation id (> 0).  Called in deterministic
+     * order.  The end comes by pl_hicache_load_end / _backup_end. */
+    int64_t (*copy)(void *context, const pl_hicache_copy_t *copy);
+    void *copy_context;
+    pl_event_sink_t events;
+} pl_hicache_params_t;
+
+PL_MUST_CHECK pl_status_t pl_hicache_open(const pl_hicache_params_t *params,
+                                          const pl_log_t *log,
+                                          pl_hicache_t **cache_p);
+void pl_hicache_close(pl_hicache_t *cache);
+
+pl_tree_t *pl_hicache_tree(const pl_hicache_t *cache);
+const pl_lanes_t *pl_hicache_device(const pl_hicache_t *cache);
+const pl_lanes_t *pl_hicache_host(const pl_hicache_t *cache); /* NULL: none */
+
+/* The tick and request that events and injections of the next calls belong to. */
+void pl_hicache_at(pl_hicache_t *cache, int64_t tick, int32_t request);
+
+/* Longest cached prefix of keys[0 .. n-1].  Host pages beyond the device part
+ * count only if they reach the load threshold and their copies are complete
+ * (no write under way); else *match_p ends at the device part and
+ * *below_threshold_p says how many host pages were passed over. */
+PL_MUST_CHECK pl_status_t pl_hicache_match(pl_hicache_t *cache,
+                                           uint64_t name_space,
+                                           const pl_page_key_t *keys, int32_t n,
+                                           pl_match_t *match_p,
+                                           int32_t *below_threshold_p);
+
+/* Pages of keys[from .. n-1] that the cache once held (and lost) in a row with
+ * their prefix: the rest was never seen.  `at` is the match's last node. */
+int32_t pl_hicache_once_held(const pl_hicache_t *cache, const pl_node_t *at,
+                             uint64_t name_space, const pl_page_key_t *keys,
+                             int32_t from, int32_t n);
+
+/* Requests hold the path they use.  Lock the deepest node; pin what is to be
+ * loaded (every host-only node from `last` up to the device part). */
+void pl_hicache_lock(pl_hicache_t *cache, pl_node_t *node);
+void pl_hicache_unlock(pl_hicache_t *cache, pl_node_t *node);
+void pl_hicache_pin(pl_hicache_t *cache, const pl_match_t *match);
+void pl_hicache_unpin(pl_hicache_t *cache, const pl_match_t *match);
+
+/* What can be had in a lane without waiting: free pages + pages of unlocked
+ * nodes. */
+int64_t pl_hicache_room(const pl_hicache_t *cache, int lane);
+
+/* Owners of the host-only pages of a match, root to leaf:
+ * owners[match->n_total - match->n_device]. */
+void pl_hicache_saved_owners(const pl_hicache_t *cache, const pl_match_t *match,
+                             pl_owner_t *owners);
+
+/* How an allocation went, beside its status. */
+typedef struct pl_hicache_try {
+    bool deficit;    /* a lane was short at the first attempt */
+    bool retried;    /* eviction ran and the allocation was tried again */
+    bool wait;       /* PL_REFUSED_SHORT, but write-backs are under way that
+                        will free what is missing: keep locks and pins and call
+                        again when the last of them has ended */
+} pl_hicache_try_t;
+
+/* Device pages for a chunk, page i in lane owners[i]; evicts for deficit lanes
+ * and retries once.  PL_OK, PL_REFUSED_SHORT (nothing allocated), PL_ERR_*. */
+PL_MUST_CHECK pl_status_t pl_hicache_extend(pl_hicache_t *cache,
+                                            const pl_owner_t *owners, int32_t n,
+                                            pl_page_t *pages,
+                                            pl_hicache_try_t *try_p);
+
+/* Bring the host-only nodes of `match` back: pages in exactly the saved owners,
+ * concatenated root to leaf; all nodes get device pages now, are locked and
+ * pinned by the operation until its end, and their bytes are there when the
+ * copy is.  The caller keeps its own lock on match->device and its pins.
+ * PL_OK with *op_p; PL_REFUSED_SHORT (nothing changed; see try_p->wait: a miss
+ * otherwise), PL_ERR_*. */
+PL_MUST_CHECK pl_status_t pl_hicache_load(pl_hicache_t *cache,
+                                          const pl_match_t *match,
+                                          pl_hicache_try_t *try_p,
+                                          int64_t *op_p);
+
+/* The copy has ended on all ranks.  good == false: the host copies are bad; the
+ * device pages are freed and the nodes leave the tree with all below (nobody
+ * else holds them: the caller has released its own locks before). */
+PL_MUST_CHECK pl_status_t pl_hicache_load_end(pl_hicache_t *cache, int64_t op,
+                                              bool good);
+/* The copy was not started (a rank could not reserve): as if pl_hicache_load had
+ * not been called.  The caller has released locks it took on loaded nodes. */
+PL_MUST_CHECK pl_status_t pl_hicache_load_cancel(pl_hicache_t *cache,
+                                                 int64_t op);
+
+/* Insert a chunk's whole pages below `at` (see pl_tree_insert).  Duplicates are
+ * freed here; pages[i] becomes the tree's page.  *last_p is the deepest node,
+ * not yet locked by the caller. */
+PL_MUST_CHECK pl_status_t pl_hicache_insert(pl_hicache_t *cache, pl_node_t *at,
+                                            uint64_t name_space,
+                                            const pl_page_key_t *keys,
+                                            int32_t n, pl_page_t *pages,
+                                            pl_node_t **last_p);
+
+/* A prompt's prefill is done; `last` is its deepest node: count the passage and
+ * back up what the write policy wants, root to leaf.  A node for which the host
+ * tier has no room even after eviction is skipped (event backup_skip). */
+PL_MUST_CHECK pl_status_t pl_hicache_prompt_done(pl_hicache_t *cache,
+                                                 pl_node_t *last);
+
+/* A backup has ended on all ranks (good or not), or was not started (cancel).
+ * Unlocks, unpins; not good: the host pages are freed, and a write-back's node
+ * is dropped without a copy. */
+PL_MUST_CHECK pl_status_t pl_hicache_backup_end(pl_hicache_t *cache, int64_t op,
+                                                bool good);
+PL_MUST_CHECK pl_status_t pl_hicache_backup_cancel(pl_hicache_t *cache,
+                                                   int64_t op);
+
+/* Free device pages that never entered the tree (a request's partial page, the
+ * chunk of a failed prompt). */
+PL_MUST_CHECK pl_status_t pl_hicache_free(pl_hicache_t *cache,
+                                          const pl_page_t *pages, int32_t n);
+
+/* Evict device pages so that `deficits[lane]` pages become free where possible:
+ * leaves in policy order that hold (or whose eviction can free an ancestor that
+ * holds) a page of a deficit lane, the shortest suffix that covers it.
+ * *pending_p: pages that write-backs will free later.  Stops when none
+ * qualifies; PL_OK also then. */
+PL_MUST_CHECK pl_status_t pl_hicache_evict(pl_hicache_t *cache,
+                                           const int32_t *deficits,
+                                           int64_t *pending_p);
+
+/* Drop everything that nobody holds.  PL_REFUSED_SHORT and nothing changed while
+ * a copy is under way or a lock is held. */
+PL_MUST_CHECK pl_status_t pl_hicache_reset(pl_hicache_t *cache);
+
+typedef struct pl_hicache_counters {
+    int64_t deficits, retries, retries_failed;
+    int64_t evictions, evicted_pages;           /* device tier: nodes, pages */
+    int64_t lane_collateral_pages;   /* evicted pages of lanes without deficit */
+    int64_t host_drops, host_dropped_pages;
+    int64_t backups, backup_pages, backups_skipped, backups_failed;
+    int64_t loads, load_pages, loads_failed;
+    int64_t write_backs;
+} pl_hicache_counters_t;
+const pl_hicache_counters_t *pl_hicache_counters(const pl_hicache_t *cache);
+
+int64_t pl_hicache_copies_under_way(const pl_hicache_t *cache);
+
+uint64_t pl_hicache_state_hash(const pl_hicache_t *cache);
+/* Lanes conserve: free + held by nodes + given to requests (n_given[lane], may
+ * be NULL to skip) == pages; owners of host copies equal to their lanes (unless
+ * injected); tree check.  PL_ERR_INTERNAL with one line. */
+PL_MUST_CHECK pl_status_t pl_hicache_check(const pl_hicache_t *cache,
+                                           const int64_t *n_given);
+
+#endif /* PL_CACHE_HICACHE_H */

@@ -1,0 +1,159 @@
+/* engine/engine.h - the replicated control plane: one pure state machine.
+ *
+ * (state, arrivals, failures) -> (next state, plan of this tick).  Every rank
+ * runs it on the same inputs and gets the same plans, pages and ids.  No I/O, no
+ * globals, no wall clock.  Completions are inputs: an operation takes effect in
+ * the first later tick that starts at or after its modelled end (plus seeded
+ * ticks with `explore`).
+ *
+ * Not collective; ranks agree between plan and commit (exec/runner.h).
+ */
+#ifndef PL_ENGINE_ENGINE_H
+#define PL_ENGINE_ENGINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <pagelane/event.h>
+#include <pagelane/lanes.h>
+#include <pagelane/layout.h>
+#include <pagelane/log.h>
+#include <pagelane/status.h>
+#include <pagelane/trace.h>
+
+#include "cache/hicache.h"
+#include "clock/cost.h"
+#include "engine/plan.h"
+
+typedef struct pl_engine pl_engine_t; /* opaque */
+
+/* Where requests come from; a trace fits as it is. */
+typedef struct pl_engine_source {
+    void *context;
+    int32_t count;
+    const pl_request_t *(*request)(void *context, int32_t i);
+    void (*page_keys)(void *context, int32_t i, int32_t page_tokens,
+                      int32_t first, int32_t n, pl_page_key_t *keys);
+} pl_engine_source_t;
+
+#define PL_PAGES_UNLIMITED (-1)
+
+typedef struct pl_engine_config {
+    int n_prefill;        /* C */
+    int n_decode;         /* D; 0: decode runs on the prefill ranks */
+    int32_t page_tokens;  /* P */
+    int32_t chunk_tokens; /* multiple of P */
+    pl_ownership_t ownership;
+    int32_t device_pages; /* per rank, scratch included, or unlimited */
+    int32_t host_pages;   /* per rank; 0 none; or unlimited */
+    int32_t decode_pages; /* per home, or unlimited */
+    int32_t decode_host_pages; /* per home */
+    pl_write_policy_t write_policy;
+    uint32_t hot_threshold;
+    int32_t load_threshold_tokens;
+    const pl_policy_ops_t *evict;
+    int32_t max_batch;    /* running requests per home */
+    int32_t explore;      /* 0 .. this many extra ticks per operation */
+    uint64_t seed;        /* of explore */
+    pl_costs_t costs;
+    int64_t page_bytes;   /* of one page, all layers and stores: for the costs */
+} pl_engine_config_t;
+
+/* Why prompt tokens were computed although somebody might have hoped not.  Each
+ * page of a prompt that no tier gave has exactly one cause. */
+#define PL_MISS_LIST(X)                                                        \
+    X(PL_MISS_NEW, "new")             /* never seen before */                  \
+    X(PL_MISS_EVICTED, "evicted")     /* was held once and lost */             \
+    X(PL_MISS_LANE, "lane")           /* held, but a lane had no room */       \
+    X(PL_MISS_THRESHOLD, "threshold") /* host hit too short to load, or its    \
+                                         copy not complete yet */              \
+    X(PL_MISS_FAILED, "failed")       /* a copy could not be made or was bad */ \
+    X(PL_MISS_LAST, "last_page")      /* the last token is always computed */
+
+typedef enum pl_miss {
+#define PL_MISS_ENUM(name, text) name,
+    PL_MISS_LIST(PL_MISS_ENUM)
+#undef PL_MISS_ENUM
+    PL_MISSES
+} pl_miss_t;
+
+/* What became of a request.  Times are virtual; -1: has not happened.  Hits and
+ * misses are those of its first admission that ended well. */
+typedef struct pl_record {
+    int64_t arrival_ns, admitted_ns, first_token_ns, decode_ns, finished_ns;
+    int64_t admitted_tick, finished_tick;
+    int32_t prompt_tokens, output_tokens; /* wanted */
+    int32_t generated_tokens;
+    int32_t device_hit_tokens, host_hit_tokens;
+    int32_t miss_pages[PL_MISSES];
+    int32_t cut_pages;
+    int32_t home;        /* rank that decoded it last */
+    int32_t preemptions; /* to the host buffer */
+    int32_t reentries;   /* as a new prompt */
+    int32_t readmissions; /* after a failed load */
+    bool failed;
+} pl_record_t;
+
+typedef struct pl_engine_counters {
+    int64_t ticks, idle_ticks;
+    int64_t chunks, decode_steps; /* operations */
+    int64_t prefill_tokens;       /* computed, re-entries included */
+    int64_t sends, send_pages, sends_failed;
+    int64_t offloads, offload_pages, resumes, reentries;
+    int64_t link_bytes[PL_LINKS];
+    int64_t hit_cuts, waits_for_write_back;
+    int64_t reservations_failed, operations_failed;
+} pl_engine_counters_t;
+
+/* Open.  `config` is copied; source, log and what they point at are borrowed.
+ *
+ * Checked here: every prompt fits cold in every lane, and prompt + output fits a
+ * decode pool alone: PL_ERR_RESOURCE with one line that names the request's
+ * line, the pool, what is needed and the option to raise.  `inject` may be
+ * NULL. */
+PL_MUST_CHECK pl_status_t pl_engine_open(const pl_engine_config_t *config,
+                                         const pl_engine_source_t *source,
+                                         pl_inject_t *inject,
+                                         pl_event_sink_t events,
+                                         const pl_log_t *log,
+                                         pl_engine_t **engine_p);
+void pl_engine_close(pl_engine_t *engine); /* NULL is allowed */
+
+/* All requests are finished and no operation is under way. */
+bool pl_engine_done(const pl_engine_t *engine);
+
+/* Apply what was due, take arrivals, match, admit, and plan one tick. */
+PL_MUST_CHECK pl_status_t pl_engine_plan(pl_engine_t *engine,
+                                         pl_plan_t **plan_p);
+
+/* The agreed outcome of the plan (pl_plan_words words; see plan.h): cancels
+ * operations that a rank could not reserve and remembers which due ones failed.
+ * PREFILL and DECODE cannot be refused: PL_ERR_RESOURCE. */
+PL_MUST_CHECK pl_status_t pl_engine_commit(pl_engine_t *engine,
+                                           const uint64_t *outcome);
+
+const pl_engine_config_t *pl_engine_config(const pl_engine_t *engine);
+int32_t pl_engine_n_requests(const pl_engine_t *engine);
+const pl_record_t *pl_engine_record(const pl_engine_t *engine, int32_t i);
+int32_t pl_engine_n_finished(const pl_engine_t *engine);
+const pl_hicache_t *pl_engine_cache(const pl_engine_t *engine);
+const pl_engine_counters_t *pl_engine_counters(const pl_engine_t *engine);
+int64_t pl_engine_now_ns(const pl_engine_t *engine);
+
+/* Pages per rank actually in force (unlimited resolved). */
+int32_t pl_engine_device_pages(const pl_engine_t *engine);
+int32_t pl_engine_host_pages(const pl_engine_t *engine);
+int32_t pl_engine_decode_pages(const pl_engine_t *engine);
+
+/* A hash of everything that decides later plans; and the same by field, for
+ * naming the first that differs.  names_p[i] is static text. */
+uint64_t pl_engine_state_hash(const pl_engine_t *engine);
+int pl_engine_state_fields(const pl_engine_t *engine, const char **names,
+                           uint64_t *hashes, int room);
+
+/* At the end of a run, and between ticks in debug mode: lanes conserve, locks
+ * and pins are those of live requests and operations (zero when done), tree
+ * invariants.  PL_ERR_INTERNAL with one line. */
+PL_MUST_CHECK pl_status_t pl_engine_check(const pl_engine_t *engine);
+
+#endif /* PL_ENGINE_ENGINE_H */

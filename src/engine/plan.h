@@ -1,0 +1,123 @@
+/* engine/plan.h - what the ranks have to do in one tick.
+ *
+ * The engine plans, every rank reserves what its part needs and waits for what is
+ * due, all agree, the engine commits (operations that a rank could not reserve
+ * are cancelled everywhere), and the ranks execute what is left:
+ *
+ *     plan -> reserve, settle -> agree -> commit -> execute
+ *
+ * Everything a plan points at is borrowed from the engine and stays as it is
+ * until the next call of pl_engine_plan; what an executor needs longer it copies.
+ */
+#ifndef PL_ENGINE_PLAN_H
+#define PL_ENGINE_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <pagelane/lanes.h>
+#include <pagelane/layout.h>
+
+/* Executed in this order within a tick (the order of plan->ops). */
+typedef enum pl_op_kind {
+    PL_OP_LOAD,    /* async: host -> device pages, before the prompt's first
+                      chunk, which waits for it layer by layer */
+    PL_OP_PREFILL, /* one chunk of one request through all layers */
+    PL_OP_DECODE,  /* one token of one running request on its home */
+    PL_OP_BACKUP,  /* async: device -> host pages */
+    PL_OP_SEND,    /* async: device pages -> pages of the home's decode pool */
+    PL_OP_OFFLOAD, /* async: decode pages -> host buffer of the home */
+    PL_OP_RESUME,  /* async: host buffer of the home -> decode pages */
+    PL_OP_REENTER, /* the home tells all ranks the request's tokens so far */
+    PL_OP_KINDS
+} pl_op_kind_t;
+
+const char *pl_op_kind_text(pl_op_kind_t kind);
+
+typedef struct pl_op {
+    int64_t id; /* > 0, ascending over the run */
+    pl_op_kind_t kind;
+    bool cancelled;  /* set by commit: do not execute */
+    int32_t request; /* index in the trace; -1 for BACKUP */
+    int64_t node;    /* BACKUP: its node, LOAD: the deepest; else -1 */
+
+    /* Positions first_page .. first_page + n_pages - 1 of the prompt.
+     *   LOAD, BACKUP: pages = device, other = host pages, owners = what the host
+     *     copy records: rank r moves the positions with owners[i] == r, from or
+     *     to slot(other[i]) and slot(pages[i]) of its own stores.
+     *   PREFILL: first_page 0, pages = all device pages up to the chunk's end.
+     *   DECODE: first_page 0, pages = decode pages of the home.
+     *   SEND: pages = device, other = decode pages of the home: the owner of
+     *     pages[i] sends it.
+     *   OFFLOAD, RESUME: pages = decode, other = decode host pages.  */
+    int32_t first_page;
+    int32_t n_pages;
+    const pl_page_t *pages;
+    const pl_page_t *other;
+    const pl_owner_t *owners;
+
+    int32_t first_token; /* PREFILL: of the chunk.  DECODE: position of the row
+                            that this step makes.  SEND: prompt tokens that lie
+                            before its pages */
+    int32_t n_tokens;    /* PREFILL: of the chunk.  SEND: tokens in its pages.
+                            REENTER: length of the new prompt.  OFFLOAD, RESUME:
+                            rows held */
+    int32_t home;        /* SEND, DECODE, OFFLOAD, RESUME, REENTER: the home's
+                            rank in the whole group; else -1 */
+    bool last;           /* PREFILL: the prompt ends here.  SEND: the prompt's
+                            last pages (possibly none): the compute owner of the
+                            last page sends first token and metadata */
+    int64_t load;        /* PREFILL: operation whose layers it waits for, or 0 */
+} pl_op_t;
+
+/* An operation whose modelled end has come: it takes effect now, so a rank
+ * where it is not physically done waits for it. */
+typedef struct pl_due {
+    int64_t id;
+    pl_op_kind_t kind;
+    int32_t request;
+} pl_due_t;
+
+/* Pages that became free since the last plan (they may be allocated again in
+ * this very plan): what a verifying executor poisons before it executes. */
+typedef struct pl_freed {
+    enum { PL_FREED_DEVICE, PL_FREED_HOST, PL_FREED_DECODE,
+           PL_FREED_DECODE_HOST } tier;
+    int32_t home; /* rank, for the decode tiers; else -1 */
+    pl_page_t page;
+} pl_freed_t;
+
+typedef struct pl_plan {
+    int64_t tick;    /* from 0 */
+    int64_t now_ns;  /* virtual time at its start */
+    int32_t n_ops;
+    pl_op_t *ops;
+    int32_t n_due;
+    const pl_due_t *due; /* ascending ids */
+    int32_t n_freed;
+    const pl_freed_t *freed;
+    /* For guard words: the mirrored allocators, generations valid in this tick. */
+    const pl_lanes_t *device;
+    const pl_lanes_t *host;               /* NULL: no host tier */
+    const pl_lanes_t *const *decode;      /* [home rank]; NULL where none */
+    const pl_lanes_t *const *decode_host; /* [home rank]; NULL where none */
+} pl_plan_t;
+
+/* One bit per operation, then one per due operation: who failed.  Each rank
+ * fills its own; the OR over all ranks is the outcome. */
+static inline int32_t pl_plan_words(const pl_plan_t *plan)
+{
+    return (plan->n_ops + plan->n_due + 63) / 64;
+}
+
+static inline bool pl_plan_bit(const uint64_t *words, int32_t i)
+{
+    return ((words[i / 64] >> (i % 64)) & 1U) != 0;
+}
+
+static inline void pl_plan_set_bit(uint64_t *words, int32_t i)
+{
+    words[i / 64] |= UINT64_C(1) << (i % 64);
+}
+
+#endif /* PL_ENGINE_PLAN_H */

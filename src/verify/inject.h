@@ -1,0 +1,81 @@
+/* verify/inject.h - breaking things on purpose: --inject POINT[=ACTION][@WHEN].
+ *
+ * A table of named points.  Code asks `pl_inject_hit` at a point; the answer
+ * depends on the table, the rank and how often the point was reached before on
+ * this rank, so it is repeatable.  Points in the control plane are asked on all
+ * ranks alike (WHEN must not name a rank there).
+ *
+ *   load.alloc=plain        control: load-back allocates without saved owners
+ *   write.owner=shift       control: a backup records owners one lane off
+ *   split.during-write      control: a node is split while its backup runs
+ *   load.delay              data: a load-back ends as late as it may
+ *   load.fail               data: a load-back fails on one rank
+ *   host.alloc=fail         data: a reservation of host memory fails on one rank
+ *   flip=device|host|transfer  data: one bit of a page flips in that tier
+ *   transfer.abort          data: a send fails on one rank
+ *   backup.fail             data: a backup fails on one rank
+ *   rank.die                data: a rank kills itself
+ *   rank.stall              data: a rank stops answering
+ *
+ * WHEN is a comma-separated list of: rank:R (default: every rank that reaches
+ * it; for flip, *.fail and *.abort: the first rank that does), count:K (the
+ * K-th time the point is reached on a rank, from 1; default 1), every (each
+ * time; the default of load.alloc, write.owner and load.delay), tick:T (not
+ * before tick T).
+ */
+#ifndef PL_VERIFY_INJECT_H
+#define PL_VERIFY_INJECT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <pagelane/log.h>
+#include <pagelane/status.h>
+
+typedef enum pl_inject_point {
+    PL_INJECT_LOAD_ALLOC_PLAIN,
+    PL_INJECT_WRITE_OWNER_SHIFT,
+    PL_INJECT_SPLIT_DURING_WRITE,
+    PL_INJECT_LOAD_DELAY,
+    PL_INJECT_LOAD_FAIL,
+    PL_INJECT_HOST_ALLOC_FAIL,
+    PL_INJECT_FLIP_DEVICE,
+    PL_INJECT_FLIP_HOST,
+    PL_INJECT_FLIP_TRANSFER,
+    PL_INJECT_TRANSFER_ABORT,
+    PL_INJECT_BACKUP_FAIL,
+    PL_INJECT_RANK_DIE,
+    PL_INJECT_RANK_STALL,
+    PL_INJECT_POINTS
+} pl_inject_point_t;
+
+typedef struct pl_inject_rule {
+    bool active;
+    bool every;
+    int32_t rank;   /* -1: any */
+    int64_t count;  /* 1-based; 0 with `every` */
+    int64_t tick;   /* not before */
+    int64_t reached; /* how often this rank came here since `tick` */
+} pl_inject_rule_t;
+
+/* A value: each rank has its own copy.  Zeroed = nothing is injected. */
+typedef struct pl_inject {
+    pl_inject_rule_t rules[PL_INJECT_POINTS];
+} pl_inject_t;
+
+/* Add the rule of one --inject text.  PL_ERR_ARGUMENT with one line that lists
+ * the points (or, for a bad WHEN, what it may be). */
+PL_MUST_CHECK pl_status_t pl_inject_parse(pl_inject_t *inject, const char *text,
+                                          const pl_log_t *log);
+
+/* This rank comes to a point in `tick`: does it happen here and now?  NULL is
+ * allowed.  A rule without rank and without `every` fires on rank 0 unless the
+ * point can only be reached elsewhere: callers that need "first rank that
+ * reaches it" pass the ranks that do in order (see exec). */
+bool pl_inject_hit(pl_inject_t *inject, pl_inject_point_t point, int rank,
+                   int64_t tick);
+
+/* The help text of --inject: one line a point. */
+const char *pl_inject_help(void);
+
+#endif /* PL_VERIFY_INJECT_H */
