@@ -1,0 +1,313 @@
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <pagelane/cli.h>
+#include <pagelane/version.h>
+
+#include "base/array.h"
+#include "base/text.h"
+
+extern char **environ;
+
+enum { EXIT_USAGE = 2 };
+
+static const pl_verb_t VERBS[] = {
+    {.name    = "doctor",
+     .summary = "what works on this machine, and the fix for what does not",
+     .bit     = PL_VERB_DOCTOR,
+     .run     = pl_cli_doctor},
+};
+
+enum { N_VERBS = sizeof(VERBS) / sizeof(VERBS[0]) };
+
+/* Say one line, on the rank that speaks. */
+static int usage_error(const pl_cli_t *cli, const char *format, ...)
+    PL_TEXT_FORMAT(2, 3);
+
+static int usage_error(const pl_cli_t *cli, const char *format, ...)
+{
+    char line[768];
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    if (cli->world.rank == 0) {
+        pl_log(&cli->log, PL_LOG_ERROR, "%s (see pagelane%s%s --help)", line,
+               cli->verb == NULL ? "" : " ",
+               cli->verb == NULL ? "" : cli->verb->name);
+    }
+    return EXIT_USAGE;
+}
+
+/* Help and version. */
+
+static void print_program_help(void)
+{
+    printf("usage: pagelane VERB [option]...\n\n"
+           "Runtime and simulator for context-parallel shared KV caches.\n\n"
+           "verbs:\n");
+    for (size_t i = 0; i < N_VERBS; i++) {
+        printf("  %-12s  %s\n", VERBS[i].name, VERBS[i].summary);
+    }
+    printf("\npagelane VERB --help   the options of a verb\n"
+           "pagelane --version     this version, and what it was built with\n\n"
+           "exit status: 0 good, 1 verification failed, 2 usage, 3 bad input,\n"
+           "4 resources, 5 ranks disagree or internal\n");
+}
+
+static int print_verb_help(const pl_verb_t *verb)
+{
+    char *text;
+
+    if (pl_option_help(pl_options_table(), verb->bit, &text) != PL_OK) {
+        return pl_status_exit(PL_ERR_MEMORY);
+    }
+    printf("usage: pagelane %s%s%s [option]...\n\n%s\n\n%s", verb->name,
+           verb->operands == NULL ? "" : " ",
+           verb->operands == NULL ? "" : verb->operands, verb->summary, text);
+    printf("\n  -h, --help\n      Print this.\n"
+           "  -V, --version\n      Print versions.\n\n"
+           "What wins, weakest first: defaults, --config FILE, variables, the\n"
+           "command line. `--` ends the options.\n");
+    free(text);
+    return 0;
+}
+
+static void print_version(void)
+{
+    printf("pagelane %s (%s)\n\nbuilt with\n%s", pl_version(),
+           pl_version_commit(), pl_version_built_with());
+}
+
+/* Which verb the command line means. */
+
+/* How many of the words name this verb: 0 if they do not. */
+static int match(const pl_verb_t *verb, int argc, char *const *argv)
+{
+    const char *second = strchr(verb->name, ' ');
+    size_t first =
+        second == NULL ? strlen(verb->name) : (size_t)(second - verb->name);
+
+    if ((argc < 1) || (strlen(argv[0]) != first) ||
+        (strncmp(argv[0], verb->name, first) != 0)) {
+        return 0;
+    }
+    if (second == NULL) {
+        return 1;
+    }
+    return ((argc > 1) && (strcmp(argv[1], second + 1) == 0)) ? 2 : 0;
+}
+
+static int unknown_verb(const pl_cli_t *cli, int argc, char *const *argv)
+{
+    const char *names[N_VERBS];
+    const char *near;
+    char words[128];
+
+    for (size_t i = 0; i < N_VERBS; i++) {
+        names[i] = VERBS[i].name;
+    }
+    (void)snprintf(words, sizeof(words), "%s %s", argv[0],
+                   argc > 1 ? argv[1] : "");
+    near = pl_option_nearest(argv[0], names, N_VERBS);
+    near = near != NULL ? near : pl_option_nearest(words, names, N_VERBS);
+    for (size_t i = 0; (near == NULL) && (i < N_VERBS); i++) {
+        size_t length = strlen(argv[0]); /* "trace" alone, or "trace x" */
+
+        if ((strncmp(names[i], argv[0], length) == 0) &&
+            (names[i][length] == ' ')) {
+            near = names[i];
+        }
+    }
+    if (near != NULL) {
+        return usage_error(cli, "unknown verb '%.64s'; did you mean '%s'?",
+                           argv[0], near);
+    }
+    return usage_error(cli, "unknown verb '%.64s'", argv[0]);
+}
+
+/* Ranks. */
+
+/* Settle options->ranks; 0, or the exit status of what cannot be. */
+static int settle_ranks(pl_cli_t *cli)
+{
+    pl_options_t *o = &cli->options;
+    bool local      = (o->comm == PL_OPT_COMM_LOCAL);
+
+    if (cli->world.launched && local && (cli->world.size > 1)) {
+        return usage_error(cli,
+                           "option --comm local: all ranks live in one "
+                           "process, but %d were started; leave out mpirun",
+                           cli->world.size);
+    }
+    if (cli->world.launched && !local) {
+        if ((o->ranks != 0) && (o->ranks != cli->world.size)) {
+            return usage_error(cli,
+                               "option --ranks %d: mpirun started %d; leave "
+                               "--ranks out, or start as many",
+                               (int)o->ranks, cli->world.size);
+        }
+        o->ranks = cli->world.size;
+    }
+    if (o->ranks == 0) {
+        o->ranks = 1;
+    }
+    return pl_status_exit(
+        pl_options_check(o, cli->world.rank == 0 ? &cli->log : NULL));
+}
+
+static int run_ranked(pl_cli_t *cli)
+{
+    int exit_status = settle_ranks(cli);
+
+    if (exit_status != 0) {
+        return exit_status;
+    }
+    if (!cli->world.launched && (cli->options.ranks > 1) &&
+        (cli->options.comm != PL_OPT_COMM_LOCAL)) {
+        return pl_status_exit(pl_cli_launch_mpirun(
+            (int)cli->options.ranks, cli->argc, cli->argv, &cli->log));
+    }
+    return cli->verb->run(cli);
+}
+
+/* Words behind the verb: too few, too many. */
+static int check_words(const pl_cli_t *cli)
+{
+    if (cli->n_words > cli->verb->max_words) {
+        return usage_error(
+            cli, "unexpected word '%.64s'%s", cli->words[cli->verb->max_words],
+            cli->verb->max_words == 0 ? "; values belong behind an option"
+                                      : "");
+    }
+    if (cli->n_words < cli->verb->min_words) {
+        return usage_error(cli, "a word is missing; expected %s",
+                           cli->verb->operands);
+    }
+    return 0;
+}
+
+static void write_other_rank(void *context, pl_log_level_t level,
+                             const char *line)
+{
+    const pl_cli_world_t *world = context;
+    char host[64]               = "?";
+
+    (void)level;
+    (void)gethostname(host, sizeof(host) - 1);
+    fprintf(stderr, "pagelane: [rank %d %s] %s\n", world->rank, host, line);
+}
+
+static pl_log_t open_log(pl_cli_world_t *world, pl_log_level_t level)
+{
+    pl_log_t log = pl_log_stderr(level);
+
+    if (world->rank != 0) {
+        log = (pl_log_t){write_other_rank, world, PL_LOG_ERROR};
+    }
+    return log;
+}
+
+/* The arguments behind the verb are argv[n_before..]. */
+static int run_verb(pl_cli_t *cli, int n_before)
+{
+    pl_option_words_t words = {0};
+    pl_option_result_t result;
+    int exit_status;
+
+    result =
+        pl_options_load(cli->verb->bit, cli->argc - n_before,
+                        (const char *const *)cli->argv + n_before,
+                        (const char *const *)environ, &cli->options, &words);
+    cli->words   = words.items;
+    cli->n_words = words.n;
+    if (result.verdict == PL_OPTION_HELP) {
+        exit_status = cli->world.rank == 0 ? print_verb_help(cli->verb) : 0;
+        goto free_options;
+    }
+    if (result.verdict == PL_OPTION_VERSION) {
+        if (cli->world.rank == 0) {
+            print_version();
+        }
+        exit_status = 0;
+        goto free_options;
+    }
+    if (result.verdict == PL_OPTION_BAD) {
+        (void)usage_error(cli, "%s", result.message);
+        exit_status = pl_status_exit(result.status);
+        goto free_options;
+    }
+    cli->log = open_log(&cli->world, (pl_log_level_t)cli->options.log_level);
+    if ((result.message[0] != '\0') && (cli->world.rank == 0)) {
+        pl_log(&cli->log, PL_LOG_WARN, "%s", result.message);
+    }
+    exit_status = check_words(cli);
+    if ((exit_status == 0) && cli->verb->ranked) {
+        exit_status = run_ranked(cli);
+    } else if ((exit_status == 0) && (cli->world.rank == 0)) {
+        exit_status = cli->verb->run(cli);
+    }
+
+free_options:
+    PL_ARRAY_FREE(&words);
+    pl_options_free(&cli->options);
+    return exit_status;
+}
+
+/* Help, version, or a verb. */
+static int dispatch(pl_cli_t *cli)
+{
+    const char *first = cli->argc > 1 ? cli->argv[1] : "";
+
+    if ((strcmp(first, "--help") == 0) || (strcmp(first, "-h") == 0)) {
+        if (cli->world.rank == 0) {
+            print_program_help();
+        }
+        return 0;
+    }
+    if ((strcmp(first, "--version") == 0) || (strcmp(first, "-V") == 0)) {
+        if (cli->world.rank == 0) {
+            print_version();
+        }
+        return 0;
+    }
+    if (*first == '\0') {
+        return usage_error(cli, "no verb given");
+    }
+    if (*first == '-') {
+        return usage_error(cli,
+                           "'%.64s' stands before the verb; expected "
+                           "a verb first",
+                           first);
+    }
+    for (size_t i = 0; i < N_VERBS; i++) {
+        int n_words = match(&VERBS[i], cli->argc - 1, cli->argv + 1);
+
+        if (n_words > 0) {
+            cli->verb = &VERBS[i];
+            return run_verb(cli, 1 + n_words);
+        }
+    }
+    return unknown_verb(cli, cli->argc - 1, cli->argv + 1);
+}
+
+int pl_cli_main(int argc, char **argv)
+{
+    pl_cli_t cli = {.argc = argc, .argv = argv, .world = pl_cli_world()};
+    int exit_status;
+
+    cli.log     = open_log(&cli.world, PL_LOG_INFO);
+    exit_status = dispatch(&cli);
+    if ((fflush(stdout) != 0) || ferror(stdout)) {
+        pl_log(&cli.log, PL_LOG_ERROR,
+               "cannot write to stdout; the output is not whole");
+        exit_status =
+            exit_status == 0 ? pl_status_exit(PL_ERR_IO) : exit_status;
+    }
+    return exit_status;
+}

@@ -1,0 +1,210 @@
+#include "cli/options.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+
+enum { LARGEST_CONFIG = 1 << 20 };
+
+static pl_option_result_t bad(pl_status_t status, const char *what,
+                              const char *file, const char *why)
+{
+    pl_option_result_t result = {PL_OPTION_BAD, status, ""};
+
+    (void)snprintf(result.message, sizeof(result.message), "%s%.200s: %s", what,
+                   file, why);
+    return result;
+}
+
+/* The whole file as a string; the caller frees it. */
+static pl_option_result_t read_config(const char *path, char **text_p)
+{
+    static const char OPTION[] = "option --config: cannot read ";
+    pl_option_result_t result  = {0};
+    FILE *file                 = fopen(path, "rb");
+    char *text                 = NULL;
+    size_t n;
+
+    if (file == NULL) {
+        return bad(PL_ERR_INPUT, OPTION, path, strerror(errno));
+    }
+    text = malloc(LARGEST_CONFIG + 1);
+    if (text == NULL) {
+        result = bad(PL_ERR_MEMORY, OPTION, path, "out of memory");
+        goto close_file;
+    }
+    n = fread(text, 1, LARGEST_CONFIG + 1, file);
+    if (ferror(file)) {
+        result = bad(PL_ERR_INPUT, OPTION, path, strerror(errno));
+        goto free_text;
+    }
+    if ((n > LARGEST_CONFIG) || (memchr(text, '\0', n) != NULL)) {
+        result =
+            bad(PL_ERR_INPUT, OPTION, path, "expected a text of at most 1 MiB");
+        goto free_text;
+    }
+    text[n] = '\0';
+    *text_p = text;
+    text    = NULL;
+
+free_text:
+    free(text);
+close_file:
+    (void)fclose(file);
+    return result;
+}
+
+/* Every layer; the file's only if config_text is given. */
+static pl_option_result_t
+apply(uint32_t verb, int argc, const char *const *argv,
+      const char *const *environment, const char *config_path,
+      const char *config_text, pl_options_t *options, pl_option_words_t *words)
+{
+    const pl_option_table_t *table = pl_options_table();
+    pl_option_result_t result      = pl_option_defaults(table, options);
+    pl_option_result_t arguments;
+
+    if ((result.verdict == PL_OPTION_OKAY) && (config_text != NULL)) {
+        result = pl_option_config(table, config_path, config_text, options);
+    }
+    if (result.verdict == PL_OPTION_OKAY) {
+        result = pl_option_environment(table, verb, environment, options);
+    }
+    if (result.verdict == PL_OPTION_OKAY) {
+        words->n = 0;
+        arguments =
+            pl_option_arguments(table, verb, argc, argv, options, words);
+        if (arguments.verdict != PL_OPTION_OKAY) {
+            return arguments;
+        }
+    }
+    return result; /* okay, with the environment's warning */
+}
+
+pl_option_result_t pl_options_load(uint32_t verb, int argc,
+                                   const char *const *argv,
+                                   const char *const *environment,
+                                   pl_options_t *options,
+                                   pl_option_words_t *words)
+{
+    char *path = NULL;
+    char *text = NULL;
+    pl_option_result_t result;
+
+    /* Once without the file, to learn its name. */
+    result = apply(verb, argc, argv, environment, NULL, NULL, options, words);
+    if ((result.verdict != PL_OPTION_OKAY) || (options->config == NULL)) {
+        return result;
+    }
+    path = strdup(options->config);
+    if (path == NULL) {
+        return bad(PL_ERR_MEMORY, "", "options", "out of memory");
+    }
+    result = read_config(path, &text);
+    if (result.verdict == PL_OPTION_OKAY) {
+        result =
+            apply(verb, argc, argv, environment, path, text, options, words);
+    }
+    free(text);
+    free(path);
+    return result;
+}
+
+void pl_options_free(pl_options_t *options)
+{
+    pl_option_free(pl_options_table(), options);
+}
+
+/* Checks that need more than one option. */
+
+static pl_status_t check_ranks(const pl_options_t *o, const pl_log_t *log)
+{
+    int64_t prefill = o->ranks - o->decode_ranks;
+
+    if (o->decode_ranks >= o->ranks) {
+        pl_log(log, PL_LOG_ERROR,
+               "option --decode-ranks %" PRId64 ": of %" PRId64
+               " rank%s at least one must be left for prefill; use fewer, or "
+               "--ranks %" PRId64 " or more",
+               o->decode_ranks, o->ranks, o->ranks == 1 ? "" : "s",
+               o->decode_ranks + 1);
+        return PL_ERR_ARGUMENT;
+    }
+    if (prefill > PL_MAX_RANKS) {
+        pl_log(log, PL_LOG_ERROR,
+               "option --ranks %" PRId64 ": %" PRId64
+               " prefill ranks are more than %d; use --ranks %" PRId64
+               ", or set more apart with --decode-ranks",
+               o->ranks, prefill, PL_MAX_RANKS, o->decode_ranks + PL_MAX_RANKS);
+        return PL_ERR_ARGUMENT;
+    }
+    return PL_OK;
+}
+
+static pl_status_t check_chunk(const pl_options_t *o, const pl_log_t *log)
+{
+    int64_t below = o->chunk - o->chunk % o->page_size;
+
+    if (below == o->chunk) {
+        return PL_OK;
+    }
+    pl_log(log, PL_LOG_ERROR,
+           "option --chunk %" PRId64
+           ": must be a multiple of the page size, %" PRId64
+           " tokens; use --chunk %" PRId64 ", or another --page-size",
+           o->chunk, o->page_size, below == 0 ? o->page_size : below);
+    return PL_ERR_ARGUMENT;
+}
+
+/* Pages of one tier over all its lanes are numbered by an int32. */
+static pl_status_t check_pool(const pl_options_t *o, const char *name,
+                              int64_t pages, int64_t lanes, const pl_log_t *log)
+{
+    if ((pages == PL_OPTION_UNLIMITED) &&
+        (o->executor != PL_OPT_EXECUTOR_COST)) {
+        pl_log(log, PL_LOG_ERROR,
+               "option --%s unlimited: only --executor cost, which stores no "
+               "bytes, has pools without end; give a number of pages",
+               name);
+        return PL_ERR_ARGUMENT;
+    }
+    if (pages > INT32_MAX / lanes) {
+        pl_log(log, PL_LOG_ERROR,
+               "option --%s %" PRId64 ": %" PRId64
+               " ranks together may have %d pages; use %" PRId64 " or fewer",
+               name, pages, lanes, INT32_MAX, INT32_MAX / lanes);
+        return PL_ERR_ARGUMENT;
+    }
+    return PL_OK;
+}
+
+static pl_status_t check_ownership(pl_options_t *o, const pl_log_t *log)
+{
+    if (pl_ownership_parse(o->ownership_text, &o->ownership) != PL_OK) {
+        pl_log(log, PL_LOG_ERROR,
+               "option --ownership: cannot use '%.80s'; expected zigzag, "
+               "round-robin or interleave:K with K of at least 1",
+               o->ownership_text);
+        return PL_ERR_ARGUMENT;
+    }
+    return PL_OK;
+}
+
+pl_status_t pl_options_check(pl_options_t *options, const pl_log_t *log)
+{
+    const pl_options_t *o = options;
+    int64_t lanes;
+
+    PL_TRY(check_ranks(o, log));
+    lanes = o->ranks - o->decode_ranks;
+    PL_TRY(check_chunk(o, log));
+    PL_TRY(check_pool(o, "device-pages", o->device_pages, lanes, log));
+    PL_TRY(check_pool(o, "host-pages", o->host_pages, lanes, log));
+    PL_TRY(check_pool(o, "decode-pages", o->decode_pages, 1, log));
+    PL_TRY(check_pool(o, "decode-host-pages", o->decode_host_pages, 1, log));
+    return check_ownership(options, log);
+}

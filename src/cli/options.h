@@ -1,0 +1,112 @@
+/* cli/options.h - every option of the pagelane program, and its value.
+ *
+ * One struct for all verbs; a verb reads the members of its own options.
+ * base/option.h says where the values come from.  Capacities are per rank.
+ */
+#ifndef PL_CLI_OPTIONS_H
+#define PL_CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <pagelane/layout.h>
+#include <pagelane/log.h>
+#include <pagelane/status.h>
+
+#include "base/option.h"
+
+/* The bit of a verb in the table; PL_VERB_NAMES has the names. */
+enum {
+    PL_VERB_RUN         = 1 << 0,
+    PL_VERB_TRACE_STATS = 1 << 1,
+    PL_VERB_DOCTOR      = 1 << 2,
+    PL_VERB_INSPECT     = 1 << 3,
+    PL_VERB_BENCH       = 1 << 4
+};
+
+/* Values of choices: indices into the words of the table. */
+enum { PL_OPT_PACE_TRACE, PL_OPT_PACE_NONE };
+enum { PL_OPT_EXECUTOR_STAMP, PL_OPT_EXECUTOR_COST };
+enum { PL_OPT_DEVICE_CPU, PL_OPT_DEVICE_GUARD };
+enum { PL_OPT_COMM_AUTO, PL_OPT_COMM_LOCAL, PL_OPT_COMM_MPI };
+enum {
+    PL_OPT_WRITE_THROUGH,
+    PL_OPT_WRITE_THROUGH_SELECTIVE,
+    PL_OPT_WRITE_BACK
+};
+enum { PL_OPT_VERIFY_OFF, PL_OPT_VERIFY_DIGEST };
+enum { PL_OPT_EVENTS_ALL, PL_OPT_EVENTS_OFF };
+
+typedef struct pl_options {
+    /* trace */
+    char *trace;
+    int64_t limit;        /* requests; -1 = all */
+    int64_t offset;       /* requests */
+    int64_t block_tokens; /* 0 = the file's own */
+    int64_t passes;
+    int32_t pace; /* PL_OPT_PACE_ */
+    int64_t max_new;
+    int64_t seed;
+
+    /* ranks and hardware */
+    int64_t ranks;        /* 0 = as started; pl_cli_main sets the number */
+    int64_t decode_ranks; /* D */
+    int32_t comm;         /* PL_OPT_COMM_ */
+    int32_t device;       /* PL_OPT_DEVICE_ */
+
+    /* executor */
+    int32_t executor; /* PL_OPT_EXECUTOR_ */
+    int64_t stamp_layers;
+    int64_t stamp_row_bytes;
+
+    /* pages and batches */
+    int64_t page_size;         /* tokens */
+    int64_t chunk;             /* tokens */
+    int64_t device_pages;      /* or PL_OPTION_UNLIMITED; scratch included */
+    int64_t host_pages;        /* or PL_OPTION_UNLIMITED */
+    int64_t decode_pages;      /* or PL_OPTION_UNLIMITED; scratch included */
+    int64_t decode_host_pages; /* or PL_OPTION_UNLIMITED */
+    int64_t max_batch;         /* requests */
+
+    /* policies */
+    char *ownership_text;
+    int32_t write_policy;
+    int64_t hot_threshold;  /* hits */
+    int64_t load_threshold; /* tokens */
+
+    /* checks */
+    int32_t verify; /* PL_OPT_VERIFY_ */
+    pl_option_strings_t inject;
+    int64_t explore; /* ticks */
+
+    /* output */
+    char *snapshot;
+    int32_t events; /* PL_OPT_EVENTS_ */
+    bool json;
+    int32_t log_level; /* pl_log_level_t */
+    char *config;
+
+    /* Not an option: what pl_options_check made of ownership_text. */
+    pl_ownership_t ownership;
+} pl_options_t;
+
+const pl_option_table_t *pl_options_table(void);
+
+/* All layers for one verb: defaults, the file that --config or PAGELANE_CONFIG
+ * names, `environment`, the arguments behind the verb.  Reads that file and
+ * nothing else; prints nothing.  *options starts zeroed; pl_options_free it
+ * after any verdict.  Words that are no options go to *words. */
+pl_option_result_t pl_options_load(uint32_t verb, int argc,
+                                   const char *const *argv,
+                                   const char *const *environment,
+                                   pl_options_t *options,
+                                   pl_option_words_t *words);
+void pl_options_free(pl_options_t *options);
+
+/* What one option alone cannot tell, for a run on options->ranks ranks (>= 1).
+ * Fills options->ownership.  PL_OK, or PL_ERR_ARGUMENT with one line in `log`
+ * that names option and remedy.  Needs no file. */
+PL_MUST_CHECK pl_status_t pl_options_check(pl_options_t *options,
+                                           const pl_log_t *log);
+
+#endif /* PL_CLI_OPTIONS_H */
