@@ -16,6 +16,12 @@ extern char **environ;
 enum { EXIT_USAGE = 2 };
 
 static const pl_verb_t VERBS[] = {
+    {.name      = "trace stats",
+     .operands  = "FILE",
+     .summary   = "what is in a trace, and what any cache could hit of it",
+     .bit       = PL_VERB_TRACE_STATS,
+     .max_words = 1,
+     .run       = pl_cli_trace_stats},
     {.name    = "doctor",
      .summary = "what works on this machine, and the fix for what does not",
      .bit     = PL_VERB_DOCTOR,

@@ -204,7 +204,7 @@ static const pl_option_t OPTIONS[] = {
      .help     = "Tokens of a page.",
      .min      = 1,
      .max      = PL_MAX_PAGE_TOKENS,
-     .verbs    = RUN,
+     .verbs    = TRACED,
      .recorded = true,
      AT(page_size)},
     {.group    = "pages and batches",

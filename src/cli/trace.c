@@ -1,0 +1,253 @@
+/* pagelane trace stats: what is in a trace, and what any cache could hit. */
+#include <inttypes.h>
+#include <json.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <pagelane/trace.h>
+
+#include "cli/cli.h"
+#include "cli/table.h"
+#include "trace/stats.h"
+
+/* One way to count hits: part / whole, or a mean that has no such parts. */
+typedef struct ceiling {
+    const char *name; /* for people */
+    const char *key;  /* in JSON */
+    int64_t part, whole;
+    double ratio;
+} ceiling_t;
+
+enum { N_CEILINGS = 6 };
+
+static void list_ceilings(const pl_trace_stats_t *s, ceiling_t *list)
+{
+    const ceiling_t all[N_CEILINGS] = {
+        {"blocks", "block_ratio", s->hit_blocks, s->n_blocks, s->block_ratio},
+        {"tokens", "token_ratio", s->hit_tokens, s->input.total,
+         s->token_ratio},
+        {"full blocks", "full_block_ratio", s->hit_blocks, s->n_full_blocks,
+         s->full_block_ratio},
+        {"mean of requests", "request_ratio", 0, 0, s->request_ratio},
+        {"pages of an engine, tokens", "page_token_ratio", s->page_hit_tokens,
+         s->input.total, s->page_token_ratio},
+        {"pages of an engine, mean of requests", "page_request_ratio", 0, 0,
+         s->page_request_ratio},
+    };
+
+    memcpy(list, all, sizeof(all));
+}
+
+static void fact(pl_table_t *table, const char *name, int64_t value)
+{
+    pl_table_cell(table, "%s", name);
+    pl_table_cell(table, "%" PRId64, value);
+}
+
+static pl_status_t print_facts(const pl_trace_stats_t *s, const char *format)
+{
+    pl_table_t *table = pl_table_open("trace<,value>");
+    pl_status_t status;
+
+    pl_table_cell(table, "format");
+    pl_table_cell(table, "%s", format);
+    fact(table, "requests", s->n_requests);
+    fact(table, "namespaces", s->n_name_spaces);
+    pl_table_cell(table, "seconds from first to last arrival");
+    pl_table_cell(table, "%" PRId64 ".%03" PRId64, s->duration_ns / 1000000000,
+                  s->duration_ns % 1000000000 / 1000000);
+    pl_table_cell(table, "requests per second");
+    pl_table_cell(table, "%.3f", s->requests_per_s);
+    fact(table, "distinct arrival times", s->n_arrivals);
+    fact(table, "most requests at one time", s->max_at_once);
+    fact(table, "tokens of a block", s->block_tokens);
+    fact(table, "blocks", s->n_blocks);
+    fact(table, "full blocks", s->n_full_blocks);
+    fact(table, "distinct blocks", s->n_unique_blocks);
+    fact(table, "blocks used once", s->n_once_blocks);
+    fact(table, "distinct first blocks", s->n_first_blocks);
+    fact(table, "requests hit whole", s->n_full_hits);
+    status = pl_table_print(table, stdout);
+    pl_table_close(table);
+    return status;
+}
+
+static pl_status_t print_lengths(const pl_trace_stats_t *s)
+{
+    static const char *const NAMES[]    = {"input", "output"};
+    const pl_trace_lengths_t *lengths[] = {&s->input, &s->output};
+    pl_table_t *table =
+        pl_table_open("tokens<,total>,mean>,min>,p50>,p90>,p99>,max>");
+    pl_status_t status;
+
+    for (size_t i = 0; i < 2; i++) {
+        const pl_trace_lengths_t *l = lengths[i];
+
+        pl_table_cell(table, "%s", NAMES[i]);
+        pl_table_cell(table, "%" PRId64, l->total);
+        pl_table_cell(table, "%.1f", l->mean);
+        pl_table_cell(table, "%" PRId32, l->min);
+        pl_table_cell(table, "%" PRId32, l->p50);
+        pl_table_cell(table, "%" PRId32, l->p90);
+        pl_table_cell(table, "%" PRId32, l->p99);
+        pl_table_cell(table, "%" PRId32, l->max);
+    }
+    status = pl_table_print(table, stdout);
+    pl_table_close(table);
+    return status;
+}
+
+static pl_status_t print_ceilings(const pl_trace_stats_t *s)
+{
+    pl_table_t *table =
+        pl_table_open("hits of an endless cache<,hit>,of>,ratio>");
+    ceiling_t list[N_CEILINGS];
+    pl_status_t status;
+
+    list_ceilings(s, list);
+    for (size_t i = 0; i < N_CEILINGS; i++) {
+        pl_table_cell(table, "%s", list[i].name);
+        if (list[i].whole > 0) {
+            pl_table_cell(table, "%" PRId64, list[i].part);
+            pl_table_cell(table, "%" PRId64, list[i].whole);
+        } else {
+            pl_table_cell(table, "%s", "");
+            pl_table_cell(table, "%s", "");
+        }
+        pl_table_cell(table, "%.4f", list[i].ratio);
+    }
+    status = pl_table_print(table, stdout);
+    pl_table_close(table);
+    return status;
+}
+
+static pl_status_t print_tables(const pl_trace_stats_t *s, const char *format)
+{
+    PL_TRY(print_facts(s, format));
+    printf("\n");
+    PL_TRY(print_lengths(s));
+    printf("\n");
+    PL_TRY(print_ceilings(s));
+    printf("\nAn engine hits whole pages, here of %" PRId32
+           " tokens, and computes at least one\n"
+           "token of each prompt: %" PRId64 " tokens, %" PRId64
+           " full blocks.\n",
+           s->page_size, s->page_hit_tokens, s->page_hit_blocks);
+    return PL_OK;
+}
+
+/* JSON. */
+
+static void add_integer(json_object *object, const char *key, int64_t value)
+{
+    json_object_object_add(object, key, json_object_new_int64(value));
+}
+
+/* Six digits, so that the text does not depend on the C library. */
+static void add_real(json_object *object, const char *key, double value)
+{
+    char text[64];
+
+    (void)snprintf(text, sizeof(text), "%.6f", value);
+    json_object_object_add(object, key, json_object_new_double_s(value, text));
+}
+
+static void add_lengths(json_object *object, const char *key,
+                        const pl_trace_lengths_t *l)
+{
+    json_object *lengths = json_object_new_object();
+
+    add_integer(lengths, "total", l->total);
+    add_real(lengths, "mean", l->mean);
+    add_integer(lengths, "min", l->min);
+    add_integer(lengths, "p50", l->p50);
+    add_integer(lengths, "p90", l->p90);
+    add_integer(lengths, "p99", l->p99);
+    add_integer(lengths, "max", l->max);
+    json_object_object_add(object, key, lengths);
+}
+
+static pl_status_t print_json(const pl_trace_stats_t *s, const char *format)
+{
+    json_object *object = json_object_new_object();
+    ceiling_t list[N_CEILINGS];
+    const char *text;
+
+    json_object_object_add(object, "format", json_object_new_string(format));
+    add_integer(object, "requests", s->n_requests);
+    add_integer(object, "namespaces", s->n_name_spaces);
+    add_integer(object, "duration_ns", s->duration_ns);
+    add_real(object, "requests_per_s", s->requests_per_s);
+    add_integer(object, "arrivals", s->n_arrivals);
+    add_integer(object, "max_at_once", s->max_at_once);
+    add_lengths(object, "input_tokens", &s->input);
+    add_lengths(object, "output_tokens", &s->output);
+    add_integer(object, "block_tokens", s->block_tokens);
+    add_integer(object, "blocks", s->n_blocks);
+    add_integer(object, "full_blocks", s->n_full_blocks);
+    add_integer(object, "unique_blocks", s->n_unique_blocks);
+    add_integer(object, "once_blocks", s->n_once_blocks);
+    add_integer(object, "first_blocks", s->n_first_blocks);
+    add_integer(object, "hit_blocks", s->hit_blocks);
+    add_integer(object, "hit_full_blocks", s->hit_full_blocks);
+    add_integer(object, "hit_tokens", s->hit_tokens);
+    add_integer(object, "full_hits", s->n_full_hits);
+    add_integer(object, "page_size", s->page_size);
+    add_integer(object, "page_hit_tokens", s->page_hit_tokens);
+    add_integer(object, "page_hit_blocks", s->page_hit_blocks);
+    list_ceilings(s, list);
+    for (size_t i = 0; i < N_CEILINGS; i++) {
+        add_real(object, list[i].key, list[i].ratio);
+    }
+    text = json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY |
+                                                      JSON_C_TO_STRING_SPACED);
+    printf("%s\n", text == NULL ? "" : text);
+    json_object_put(object);
+    return text == NULL ? PL_ERR_MEMORY : PL_OK;
+}
+
+/* The file: one word, or --trace. */
+static const char *trace_path(const pl_cli_t *cli)
+{
+    if ((cli->n_words == 1) && (cli->options.trace != NULL)) {
+        pl_log(&cli->log, PL_LOG_ERROR,
+               "option --trace %s: the trace %s is named too; leave one out",
+               cli->options.trace, cli->words[0]);
+        return NULL;
+    }
+    if ((cli->n_words == 0) && (cli->options.trace == NULL)) {
+        pl_log(&cli->log, PL_LOG_ERROR,
+               "option --trace: the value is missing; expected a trace file");
+        return NULL;
+    }
+    return cli->n_words == 1 ? cli->words[0] : cli->options.trace;
+}
+
+int pl_cli_trace_stats(const pl_cli_t *cli)
+{
+    pl_trace_params_t params = pl_trace_params_default();
+    pl_trace_t *trace        = NULL;
+    pl_trace_stats_t stats;
+    pl_status_t status;
+
+    params.path = trace_path(cli);
+    if (params.path == NULL) {
+        return pl_status_exit(PL_ERR_ARGUMENT);
+    }
+    params.offset       = cli->options.offset;
+    params.limit        = cli->options.limit;
+    params.block_tokens = (int32_t)cli->options.block_tokens;
+    params.passes       = (int32_t)cli->options.passes;
+    PL_TRY_GOTO(status, pl_trace_open(&params, &cli->log, &trace), out);
+    PL_TRY_GOTO(status,
+                pl_trace_stats(trace, (int32_t)cli->options.page_size,
+                               &cli->log, &stats),
+                close_trace);
+    status = cli->options.json ? print_json(&stats, pl_trace_format(trace))
+                               : print_tables(&stats, pl_trace_format(trace));
+
+close_trace:
+    pl_trace_close(trace);
+out:
+    return pl_status_exit(status);
+}
