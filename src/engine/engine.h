@@ -1,9 +1,9 @@
 /* engine/engine.h - the replicated control plane: one pure state machine.
  *
  * (state, arrivals, failures) -> (next state, plan of this tick).  Every rank
- * runs it on the same inputs and gets the same plans, pages and ids.  No I/O, no
- * globals, no wall clock.  Completions are inputs: an operation takes effect in
- * the first later tick that starts at or after its modelled end (plus seeded
+ * runs it on the same inputs and gets the same plans, pages and ids.  No I/O,
+ * no globals, no wall clock.  Completions are inputs: an operation takes effect
+ * in the first later tick that starts at or after its modelled end (plus seeded
  * ticks with `explore`).
  *
  * Not collective; ranks agree between plan and commit (exec/runner.h).
@@ -44,19 +44,19 @@ typedef struct pl_engine_config {
     int32_t page_tokens;  /* P */
     int32_t chunk_tokens; /* multiple of P */
     pl_ownership_t ownership;
-    int32_t device_pages; /* per rank, scratch included, or unlimited */
-    int32_t host_pages;   /* per rank; 0 none; or unlimited */
-    int32_t decode_pages; /* per home, or unlimited */
+    int32_t device_pages;      /* per rank, scratch included, or unlimited */
+    int32_t host_pages;        /* per rank; 0 none; or unlimited */
+    int32_t decode_pages;      /* per home, or unlimited */
     int32_t decode_host_pages; /* per home */
     pl_write_policy_t write_policy;
     uint32_t hot_threshold;
     int32_t load_threshold_tokens;
     const pl_policy_ops_t *evict;
-    int32_t max_batch;    /* running requests per home */
-    int32_t explore;      /* 0 .. this many extra ticks per operation */
-    uint64_t seed;        /* of explore */
+    int32_t max_batch; /* running requests per home */
+    int32_t explore;   /* 0 .. this many extra ticks per operation */
+    uint64_t seed;     /* of explore */
     pl_costs_t costs;
-    int64_t page_bytes;   /* of one page, all layers and stores: for the costs */
+    int64_t page_bytes; /* of one page, all layers and stores: for the costs */
 } pl_engine_config_t;
 
 /* Why prompt tokens were computed although somebody might have hoped not.  Each
@@ -67,14 +67,14 @@ typedef struct pl_engine_config {
     X(PL_MISS_LANE, "lane")           /* held, but a lane had no room */       \
     X(PL_MISS_THRESHOLD, "threshold") /* host hit too short to load, or its    \
                                          copy not complete yet */              \
-    X(PL_MISS_FAILED, "failed")       /* a copy could not be made or was bad */ \
-    X(PL_MISS_LAST, "last_page")      /* the last token is always computed */
+    X(PL_MISS_FAILED, "failed")  /* a copy could not be made or was bad */     \
+    X(PL_MISS_LAST, "last_page") /* the last token is always computed */
 
 typedef enum pl_miss {
 #define PL_MISS_ENUM(name, text) name,
     PL_MISS_LIST(PL_MISS_ENUM)
 #undef PL_MISS_ENUM
-    PL_MISSES
+        PL_MISSES
 } pl_miss_t;
 
 /* What became of a request.  Times are virtual; -1: has not happened.  Hits and
@@ -87,9 +87,9 @@ typedef struct pl_record {
     int32_t device_hit_tokens, host_hit_tokens;
     int32_t miss_pages[PL_MISSES];
     int32_t cut_pages;
-    int32_t home;        /* rank that decoded it last */
-    int32_t preemptions; /* to the host buffer */
-    int32_t reentries;   /* as a new prompt */
+    int32_t home;         /* rank that decoded it last */
+    int32_t preemptions;  /* to the host buffer */
+    int32_t reentries;    /* as a new prompt */
     int32_t readmissions; /* after a failed load */
     bool failed;
 } pl_record_t;
@@ -107,8 +107,8 @@ typedef struct pl_engine_counters {
 
 /* Open.  `config` is copied; source, log and what they point at are borrowed.
  *
- * Checked here: every prompt fits cold in every lane, and prompt + output fits a
- * decode pool alone: PL_ERR_RESOURCE with one line that names the request's
+ * Checked here: every prompt fits cold in every lane, and prompt + output fits
+ * a decode pool alone: PL_ERR_RESOURCE with one line that names the request's
  * line, the pool, what is needed and the option to raise.  `inject` may be
  * NULL. */
 PL_MUST_CHECK pl_status_t pl_engine_open(const pl_engine_config_t *config,

@@ -1,13 +1,14 @@
 /* engine/plan.h - what the ranks have to do in one tick.
  *
- * The engine plans, every rank reserves what its part needs and waits for what is
- * due, all agree, the engine commits (operations that a rank could not reserve
- * are cancelled everywhere), and the ranks execute what is left:
+ * The engine plans, every rank reserves what its part needs and waits for what
+ * is due, all agree, the engine commits (operations that a rank could not
+ * reserve are cancelled everywhere), and the ranks execute what is left:
  *
  *     plan -> reserve, settle -> agree -> commit -> execute
  *
  * Everything a plan points at is borrowed from the engine and stays as it is
- * until the next call of pl_engine_plan; what an executor needs longer it copies.
+ * until the next call of pl_engine_plan; what an executor needs longer it
+ * copies.
  */
 #ifndef PL_ENGINE_PLAN_H
 #define PL_ENGINE_PLAN_H
@@ -42,13 +43,12 @@ typedef struct pl_op {
     int64_t node;    /* BACKUP: its node, LOAD: the deepest; else -1 */
 
     /* Positions first_page .. first_page + n_pages - 1 of the prompt.
-     *   LOAD, BACKUP: pages = device, other = host pages, owners = what the host
-     *     copy records: rank r moves the positions with owners[i] == r, from or
-     *     to slot(other[i]) and slot(pages[i]) of its own stores.
-     *   PREFILL: first_page 0, pages = all device pages up to the chunk's end.
-     *   DECODE: first_page 0, pages = decode pages of the home.
-     *   SEND: pages = device, other = decode pages of the home: the owner of
-     *     pages[i] sends it.
+     *   LOAD, BACKUP: pages = device, other = host pages, owners = what the
+     * host copy records: rank r moves the positions with owners[i] == r, from
+     * or to slot(other[i]) and slot(pages[i]) of its own stores. PREFILL:
+     * first_page 0, pages = all device pages up to the chunk's end. DECODE:
+     * first_page 0, pages = decode pages of the home. SEND: pages = device,
+     * other = decode pages of the home: the owner of pages[i] sends it.
      *   OFFLOAD, RESUME: pages = decode, other = decode host pages.  */
     int32_t first_page;
     int32_t n_pages;
@@ -67,7 +67,7 @@ typedef struct pl_op {
     bool last;           /* PREFILL: the prompt ends here.  SEND: the prompt's
                             last pages (possibly none): the compute owner of the
                             last page sends first token and metadata */
-    int64_t load;        /* PREFILL: operation whose layers it waits for, or 0 */
+    int64_t load; /* PREFILL: operation whose layers it waits for, or 0 */
 } pl_op_t;
 
 /* An operation whose modelled end has come: it takes effect now, so a rank
@@ -80,23 +80,30 @@ typedef struct pl_due {
 
 /* Pages that became free since the last plan (they may be allocated again in
  * this very plan): what a verifying executor poisons before it executes. */
+typedef enum pl_freed_tier {
+    PL_FREED_DEVICE,
+    PL_FREED_HOST,
+    PL_FREED_DECODE,
+    PL_FREED_DECODE_HOST
+} pl_freed_tier_t;
+
 typedef struct pl_freed {
-    enum { PL_FREED_DEVICE, PL_FREED_HOST, PL_FREED_DECODE,
-           PL_FREED_DECODE_HOST } tier;
+    pl_freed_tier_t tier;
     int32_t home; /* rank, for the decode tiers; else -1 */
     pl_page_t page;
 } pl_freed_t;
 
 typedef struct pl_plan {
-    int64_t tick;    /* from 0 */
-    int64_t now_ns;  /* virtual time at its start */
+    int64_t tick;   /* from 0 */
+    int64_t now_ns; /* virtual time at its start */
     int32_t n_ops;
     pl_op_t *ops;
     int32_t n_due;
     const pl_due_t *due; /* ascending ids */
     int32_t n_freed;
     const pl_freed_t *freed;
-    /* For guard words: the mirrored allocators, generations valid in this tick. */
+    /* For guard words: the mirrored allocators, generations valid in this tick.
+     */
     const pl_lanes_t *device;
     const pl_lanes_t *host;               /* NULL: no host tier */
     const pl_lanes_t *const *decode;      /* [home rank]; NULL where none */

@@ -8,6 +8,7 @@
 #ifndef PAGELANE_EVENT_H
 #define PAGELANE_EVENT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include <pagelane/layout.h>

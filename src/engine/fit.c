@@ -1,0 +1,163 @@
+/* Does every prompt fit, and what does "unlimited" come to? */
+#include <inttypes.h>
+#include <string.h>
+
+#include "engine/state.h"
+
+void pl_fit_chunks(const pl_engine_t *engine, int32_t request, int32_t first,
+                   int32_t end, int32_t *need)
+{
+    const pl_engine_config_t *config = &engine->config;
+
+    for (int32_t at = first; at < end; at += config->chunk_tokens) {
+        int32_t stop =
+            end - at > config->chunk_tokens ? at + config->chunk_tokens : end;
+        int32_t n = pl_pages_for(engine, stop - at);
+
+        pl_compute_owners(config->ownership, config->n_prefill,
+                          at / config->page_tokens, n, request, engine->owners);
+        for (int32_t i = 0; i < n; i++) {
+            need[engine->owners[i]]++;
+        }
+    }
+}
+
+static void clear_need(pl_engine_t *engine)
+{
+    memset(engine->need, 0,
+           (size_t)engine->config.n_prefill * sizeof(*engine->need));
+}
+
+static int most_needed(const pl_engine_t *engine)
+{
+    int most = 0;
+
+    for (int lane = 1; lane < engine->config.n_prefill; lane++) {
+        if (engine->need[lane] > engine->need[most]) {
+            most = lane;
+        }
+    }
+    return most;
+}
+
+bool pl_fit_cold(const pl_engine_t *engine, int32_t request, int32_t tokens)
+{
+    int32_t need[PL_MAX_RANKS] = {0};
+
+    pl_fit_chunks(engine, request, 0, tokens, need);
+    for (int lane = 0; lane < engine->config.n_prefill; lane++) {
+        if (need[lane] > engine->device_pages - 1) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Pages a request may hold in its home's pool: those reserved when it is
+ * admitted, or all its rows. */
+static int64_t decode_pages_alone(const pl_engine_t *engine,
+                                  const pl_request_t *request)
+{
+    int64_t reserved = (int64_t)pl_pages_for(engine, request->input_tokens) + 1;
+    int64_t rows     = pl_pages_for(engine, (int64_t)request->input_tokens +
+                                                request->output_tokens - 1);
+
+    return reserved > rows ? reserved : rows;
+}
+
+/* A pool that never runs short: every page of every request at the same time,
+ * in the lane that gets the most of them. */
+static pl_status_t unlimited(const pl_engine_t *engine, const char *option,
+                             int64_t pages, int n_lanes, int32_t *pages_p)
+{
+    if ((pages + 1) * n_lanes > INT32_MAX) {
+        pl_log(engine->log, PL_LOG_ERROR,
+               "--%s unlimited: the trace needs %" PRId64
+               " pages per rank, more than page ids can name; take fewer "
+               "requests with --limit or larger pages with --page-size",
+               option, pages);
+        return PL_ERR_RESOURCE;
+    }
+    *pages_p = (int32_t)pages + 1;
+    return PL_OK;
+}
+
+static pl_status_t resolve_unlimited(pl_engine_t *engine)
+{
+    const pl_engine_config_t *config = &engine->config;
+    int64_t lanes                    = 0;
+    int64_t decode                   = 0;
+
+    engine->device_pages = config->device_pages;
+    engine->host_pages   = config->host_pages;
+    engine->decode_pages = config->decode_pages;
+    clear_need(engine);
+    for (int32_t i = 0; i < engine->source.count; i++) {
+        const pl_request_t *request =
+            engine->source.request(engine->source.context, i);
+
+        pl_fit_chunks(engine, i, 0, request->input_tokens, engine->need);
+        decode += decode_pages_alone(engine, request);
+    }
+    lanes = engine->need[most_needed(engine)];
+
+    if (config->device_pages == PL_PAGES_UNLIMITED) {
+        PL_TRY(unlimited(engine, "device-pages", lanes, config->n_prefill,
+                         &engine->device_pages));
+    }
+    if (config->host_pages == PL_PAGES_UNLIMITED) {
+        PL_TRY(unlimited(engine, "host-pages", lanes, config->n_prefill,
+                         &engine->host_pages));
+    }
+    if (config->decode_pages == PL_PAGES_UNLIMITED) {
+        PL_TRY(unlimited(engine, "decode-pages", decode, 1,
+                         &engine->decode_pages));
+    }
+    return PL_OK;
+}
+
+/* `pool` has `have` pages besides its scratch page, and needs more. */
+static pl_status_t refuse(const pl_engine_t *engine,
+                          const pl_request_t *request, const char *pool,
+                          int64_t need, int64_t have, const char *option)
+{
+    pl_log(engine->log, PL_LOG_ERROR,
+           "the request on line %" PRId64 " of the trace (%d prompt tokens, %d "
+           "to generate) needs %" PRId64 " pages of %s, which has %" PRId64
+           " besides its scratch page; raise --%s to %" PRId64 " or more",
+           request->line, request->input_tokens, request->output_tokens, need,
+           pool, have, option, need + 1);
+    return PL_ERR_RESOURCE;
+}
+
+static pl_status_t check_request(pl_engine_t *engine, int32_t i)
+{
+    const pl_request_t *request =
+        engine->source.request(engine->source.context, i);
+    int64_t lane_has   = (int64_t)engine->device_pages - 1;
+    int64_t decode_has = (int64_t)engine->decode_pages - 1;
+    int64_t decode     = decode_pages_alone(engine, request);
+    int64_t lane;
+
+    clear_need(engine);
+    pl_fit_chunks(engine, i, 0, request->input_tokens, engine->need);
+    lane = engine->need[most_needed(engine)];
+    if (lane > lane_has) {
+        return refuse(engine, request, "one rank's lane", lane, lane_has,
+                      "device-pages");
+    }
+    if (decode > decode_has) {
+        return refuse(engine, request, "one decode pool", decode, decode_has,
+                      "decode-pages");
+    }
+    return PL_OK;
+}
+
+pl_status_t pl_fit_resolve(pl_engine_t *engine)
+{
+    PL_TRY(resolve_unlimited(engine));
+    for (int32_t i = 0; i < engine->source.count; i++) {
+        PL_TRY(check_request(engine, i));
+    }
+    return PL_OK;
+}

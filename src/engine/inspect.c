@@ -1,0 +1,185 @@
+/* Looking at the whole state: its hash, and whether it is sound. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "engine/state.h"
+
+/* ---- state hash
+ * ---------------------------------------------------------------------- */
+
+static uint64_t fold_pages(uint64_t h, const pl_page_list_t *pages)
+{
+    for (size_t i = 0; i < pages->n; i++) {
+        h = pl_fold64(h, (uint64_t)pages->items[i]);
+    }
+    return pl_fold64(h, pages->n);
+}
+
+static uint64_t hash_requests(const pl_engine_t *engine)
+{
+    uint64_t h = 0;
+
+    for (int32_t i = 0; i < engine->n_arrived; i++) {
+        const pl_live_t *live = &engine->live[i];
+
+        if (live->phase == PL_PHASE_FINISHED) {
+            continue;
+        }
+        h = pl_fold64(h, (uint64_t)i);
+        h = pl_fold64(h, (uint64_t)live->phase);
+        h = pl_fold64(h, (uint64_t)live->computed_tokens);
+        h = pl_fold64(h, (uint64_t)live->generated);
+        h = pl_fold64(h, (uint64_t)live->sends_under_way);
+        h = fold_pages(h, &live->pages);
+        h = fold_pages(h, &live->decode_pages);
+        h = fold_pages(h, &live->decode_host_pages);
+    }
+    return pl_fold64(h, (uint64_t)engine->n_finished);
+}
+
+static uint64_t hash_pending(const pl_engine_t *engine)
+{
+    uint64_t h = pl_fold64(0, (uint64_t)engine->next_op);
+
+    for (size_t i = 0; i < engine->pending.n; i++) {
+        const pl_pending_t *pending = &engine->pending.items[i];
+
+        h = pl_fold64(h, (uint64_t)pending->due.id);
+        h = pl_fold64(h, (uint64_t)pending->end_ns);
+        h = pl_fold64(h, (uint64_t)pending->extra);
+        h = pl_fold64(h, (uint64_t)pending->failed);
+    }
+    return h;
+}
+
+static uint64_t hash_homes(const pl_engine_t *engine)
+{
+    uint64_t h = 0;
+
+    for (int32_t i = 0; i < engine->n_homes; i++) {
+        h = pl_fold64(h, pl_lanes_state_hash(engine->homes[i].pool));
+        if (engine->homes[i].host != NULL) {
+            h = pl_fold64(h, pl_lanes_state_hash(engine->homes[i].host));
+        }
+    }
+    return h;
+}
+
+int pl_engine_state_fields(const pl_engine_t *engine, const char **names,
+                           uint64_t *hashes, int room)
+{
+    const pl_hicache_t *cache = engine->cache;
+    const struct {
+        const char *name;
+        uint64_t hash;
+    } fields[] = {
+        {"clock", pl_fold64((uint64_t)engine->tick, (uint64_t)engine->now_ns)},
+        {"requests", hash_requests(engine)},
+        {"operations under way", hash_pending(engine)},
+        {"device lanes", pl_lanes_state_hash(pl_hicache_device(cache))},
+        {"host lanes", pl_hicache_host(cache) == NULL
+                           ? 0
+                           : pl_lanes_state_hash(pl_hicache_host(cache))},
+        {"prefix tree", pl_tree_state_hash(pl_hicache_tree(cache))},
+        {"decode pools", hash_homes(engine)},
+    };
+    int n = (int)(sizeof(fields) / sizeof(fields[0]));
+
+    for (int i = 0; (i < n) && (i < room); i++) {
+        names[i]  = fields[i].name;
+        hashes[i] = fields[i].hash;
+    }
+    return n < room ? n : room;
+}
+
+uint64_t pl_engine_state_hash(const pl_engine_t *engine)
+{
+    const char *names[16];
+    uint64_t hashes[16];
+    int n      = pl_engine_state_fields(engine, names, hashes, 16);
+    uint64_t h = 0;
+
+    for (int i = 0; i < n; i++) {
+        h = pl_fold64(h, hashes[i]);
+    }
+    return h;
+}
+
+/* ---- self-check
+ * ------------------------------------------------------------------------- */
+
+/* Device pages that requests hold besides the tree, by lane. */
+static void count_given(const pl_engine_t *engine, int64_t *given)
+{
+    memset(given, 0, PL_MAX_RANKS * sizeof(*given));
+    for (int32_t i = 0; i < engine->n_arrived; i++) {
+        const pl_live_t *live = &engine->live[i];
+
+        for (size_t j = (size_t)live->inserted_pages; j < live->pages.n; j++) {
+            given[pl_page_owner(live->pages.items[j],
+                                engine->config.n_prefill)]++;
+        }
+    }
+}
+
+static pl_status_t check_home(const pl_engine_t *engine, int32_t index)
+{
+    const pl_home_t *home = &engine->homes[index];
+    int64_t held          = 0;
+    int64_t on_host       = 0;
+
+    for (int32_t i = 0; i < engine->n_arrived; i++) {
+        if (engine->live[i].home_index == index) {
+            held += (int64_t)engine->live[i].decode_pages.n;
+            on_host += (int64_t)engine->live[i].decode_host_pages.n;
+        }
+    }
+    if (held + pl_lanes_free_total(home->pool) != engine->decode_pages - 1) {
+        pl_log(engine->log, PL_LOG_ERROR,
+               "engine: decode pool of rank %d: %" PRId64
+               " pages held and %" PRId64 " free do not make %d",
+               home->rank, held, pl_lanes_free_total(home->pool),
+               engine->decode_pages - 1);
+        return PL_ERR_INTERNAL;
+    }
+    if ((home->host != NULL) && (on_host + pl_lanes_free_total(home->host) !=
+                                 engine->config.decode_host_pages)) {
+        pl_log(engine->log, PL_LOG_ERROR,
+               "engine: decode host buffer of rank %d: %" PRId64
+               " pages held do not add up",
+               home->rank, on_host);
+        return PL_ERR_INTERNAL;
+    }
+    return PL_OK;
+}
+
+/* At the end nobody holds anything. */
+static pl_status_t check_idle(const pl_engine_t *engine)
+{
+    const pl_tree_t *tree = pl_hicache_tree(engine->cache);
+    int64_t locked        = 0;
+
+    for (int lane = 0; lane < engine->config.n_prefill; lane++) {
+        locked += pl_tree_locked(tree, lane);
+    }
+    if (locked != 0) {
+        pl_log(engine->log, PL_LOG_ERROR,
+               "engine: %" PRId64 " device pages are still locked at the end",
+               locked);
+        return PL_ERR_INTERNAL;
+    }
+    return PL_OK;
+}
+
+pl_status_t pl_engine_check(const pl_engine_t *engine)
+{
+    int64_t given[PL_MAX_RANKS];
+
+    count_given(engine, given);
+    PL_TRY(pl_hicache_check(engine->cache, given));
+    for (int32_t i = 0; i < engine->n_homes; i++) {
+        PL_TRY(check_home(engine, i));
+    }
+    return pl_engine_done(engine) ? check_idle(engine) : PL_OK;
+}

@@ -1,0 +1,249 @@
+/* engine/state.h - the engine's state; for the files of src/engine only.
+ *
+ *   tick.c      plan and commit: the order of a tick
+ *   admit.c     match, admission, load-back
+ *   prefill.c   chunks and their insertion
+ *   transfer.c  prefill -> decode
+ *   decode.c    steps, growth, preemption, resume, re-entry
+ *   ops.c       operations under way, virtual links, the plan under
+ * construction fit.c       does every prompt fit; what "unlimited" comes to
+ *   inspect.c   state hash and self-check
+ */
+#ifndef PL_ENGINE_STATE_H
+#define PL_ENGINE_STATE_H
+
+#include "base/array.h"
+#include "engine/engine.h"
+
+/* A request's way; see design 4. */
+typedef enum pl_phase {
+    PL_PHASE_FUTURE,   /* has not arrived */
+    PL_PHASE_WAITING,  /* in engine->waiting */
+    PL_PHASE_PREFILL,  /* engine->current */
+    PL_PHASE_TRANSFER, /* all computed, sends under way */
+    PL_PHASE_READY,    /* on its home, waits for a place in the batch */
+    PL_PHASE_RUNNING,
+    PL_PHASE_OFFLOADING,
+    PL_PHASE_OFFLOADED,
+    PL_PHASE_RESUMING,
+    PL_PHASE_FINISHED,
+    PL_PHASES
+} pl_phase_t;
+
+typedef PL_ARRAY(pl_page_t) pl_page_list_t;
+typedef PL_ARRAY(int32_t) pl_id_list_t;
+
+typedef struct pl_live {
+    pl_phase_t phase;
+    int32_t prompt_tokens; /* grows when it re-enters */
+    int32_t generated;     /* tokens known to the home, first one included */
+
+    /* While it prefills. */
+    pl_page_key_t *keys;  /* [prompt_tokens / P] */
+    pl_match_t match;     /* pinned while a load-back waits for write-backs */
+    int32_t cut_pages;    /* of that match */
+    bool load_waits;      /* admitted, load-back to be tried again */
+    bool extend_waits;    /* a chunk waits for write-backs */
+    bool no_load;         /* a load-back failed: host hits are passed over */
+    pl_node_t *node;      /* deepest node it locks; NULL: none */
+    pl_page_list_t pages; /* device pages of the prompt so far */
+    int32_t hit_pages;
+    int32_t computed_tokens;
+    int32_t chunk_tokens;   /* of the chunk planned in the last tick; 0: none */
+    int32_t inserted_pages; /* pages that lie in the tree */
+    int64_t load_op;        /* load-back not yet ended */
+
+    /* Transfer. */
+    int32_t sent_pages;
+    int32_t sends_under_way;
+    bool send_failed;
+
+    /* Decode: pages in the home's pool and in its host buffer. */
+    int32_t home_index; /* index of the home among the homes; -1: none */
+    pl_page_list_t decode_pages;
+    pl_page_list_t decode_host_pages;
+    bool no_offload; /* its home could not reserve: re-enter instead */
+    bool stepping;   /* a decode step was planned in the last tick */
+    int64_t age;     /* order of admission: the youngest is preempted */
+} pl_live_t;
+
+typedef struct pl_home {
+    int32_t rank;
+    pl_lanes_t *pool;
+    pl_lanes_t *host;       /* NULL: no host buffer */
+    pl_id_list_t ready;     /* oldest first */
+    pl_id_list_t running;   /* oldest first */
+    pl_id_list_t offloaded; /* oldest first; also while resuming */
+    int32_t offloads_under_way;
+    int64_t link_free_ns[2]; /* PL_LINK_PD, PL_LINK_OFFLOAD */
+} pl_home_t;
+
+/* An asynchronous operation from its start to its end. */
+typedef struct pl_pending {
+    pl_due_t due;
+    int64_t end_ns;
+    int64_t tick;      /* started in */
+    int32_t extra;     /* ticks still to pass (explore) */
+    bool applies_next; /* stands in the current plan's due list */
+    bool failed;       /* agreed with the plan it was due in */
+} pl_pending_t;
+
+struct pl_engine {
+    pl_engine_config_t config;
+    pl_engine_source_t source;
+    pl_inject_t *inject;
+    pl_event_sink_t events; /* where they go in the end */
+    const pl_log_t *log;
+
+    pl_hicache_t *cache;
+    pl_home_t *homes; /* [n_homes] */
+    int32_t n_homes;
+    pl_live_t *live;      /* [source.count] */
+    pl_record_t *records; /* [source.count] */
+    int32_t n_arrived, n_finished, n_transferring;
+
+    pl_id_list_t waiting; /* first in, first out, from waiting_head on */
+    size_t waiting_head;
+    int32_t current;  /* prefilling request, -1: none */
+    int64_t releases; /* pages or places given back so far */
+    int64_t tried_at; /* releases when the head was last refused; -1 */
+    int64_t n_admitted;
+
+    int64_t tick, now_ns, next_ns;
+    int64_t next_op;
+    int64_t link_free_ns[PL_LINKS];
+    PL_ARRAY(pl_pending_t) pending; /* ascending ids */
+
+    /* The plan of this tick. */
+    pl_plan_t plan;
+    PL_ARRAY(pl_op_t) ops;    /* in order of creation */
+    PL_ARRAY(pl_op_t) sorted; /* in order of execution */
+    PL_ARRAY(pl_due_t) due;
+    PL_ARRAY(pl_freed_t) freed; /* since the last plan was made */
+    PL_ARRAY(void *) kept;      /* copies of page lists that the plan borrows */
+    const pl_lanes_t **decode_lanes, **decode_host_lanes; /* [C + D] */
+    pl_status_t callback_status; /* of the copy callback */
+
+    pl_owner_t *owners; /* scratch: [longest prompt in pages] */
+    int32_t *need;      /* scratch: [n_lanes] */
+    int32_t device_pages, host_pages, decode_pages; /* in force */
+    pl_engine_counters_t counters;
+};
+
+/* ---- small helpers ------------------------------------------------------- */
+
+static inline int32_t pl_pages_for(const pl_engine_t *engine, int64_t tokens)
+{
+    return (int32_t)((tokens + engine->config.page_tokens - 1) /
+                     engine->config.page_tokens);
+}
+
+/* Rows a decoding request holds: its newest token has none yet. */
+static inline int32_t pl_rows_held(const pl_engine_t *engine, int32_t request)
+{
+    return engine->records[request].prompt_tokens +
+           engine->live[request].generated - 1;
+}
+
+void pl_engine_emit(pl_engine_t *engine, pl_event_t event);
+/* Something was given back: the head of the queue may be tried again. */
+static inline void pl_engine_released(pl_engine_t *engine)
+{
+    engine->releases++;
+}
+
+/* ---- ops.c ----------------------------------------------------------------
+ */
+
+/* Append an operation to the plan; its page lists are borrowed from the request
+ * (stable for the tick) or copied by pl_plan_keep.  Returns its id in *id_p. */
+PL_MUST_CHECK pl_status_t pl_plan_add(pl_engine_t *engine, pl_op_t op,
+                                      int64_t *id_p);
+/* A copy of n bytes that lives as long as the plan; NULL: out of memory. */
+void *pl_plan_keep(pl_engine_t *engine, const void *bytes, size_t n);
+void pl_plan_clear(pl_engine_t *engine);
+/* Sort into the order of execution, list what is due, fill engine->plan. */
+PL_MUST_CHECK pl_status_t pl_plan_finish(pl_engine_t *engine);
+
+/* Start an asynchronous operation that keeps `link` busy for `bytes`. */
+PL_MUST_CHECK pl_status_t pl_ops_start(pl_engine_t *engine, const pl_op_t *op,
+                                       int64_t id, pl_link_t link,
+                                       int64_t bytes);
+/* Forget one that was cancelled. */
+void pl_ops_forget(pl_engine_t *engine, int64_t id);
+/* Mark and list what is due in this tick. */
+PL_MUST_CHECK pl_status_t pl_ops_list_due(pl_engine_t *engine);
+/* When the next one ends, INT64_MAX if none is under way. */
+int64_t pl_ops_next_end(const pl_engine_t *engine);
+/* The most pages that one lane has among owners (NULL: of pages). */
+int32_t pl_ops_busiest_lane(const pl_engine_t *engine, const pl_owner_t *owners,
+                            const pl_page_t *pages, int32_t n);
+/* The callback of the cache controller. */
+int64_t pl_ops_copy(void *context, const pl_hicache_copy_t *copy);
+/* Note pages for the plan's `freed` list. */
+PL_MUST_CHECK pl_status_t pl_ops_freed(pl_engine_t *engine, int tier,
+                                       int32_t home, const pl_page_t *pages,
+                                       int32_t n);
+
+/* ---- fit.c ----------------------------------------------------------------
+ */
+
+/* need[lane] += pages of all chunks of tokens [first, end) of request r. */
+void pl_fit_chunks(const pl_engine_t *engine, int32_t request, int32_t first,
+                   int32_t end, int32_t *need);
+/* Resolve unlimited pools; check that everything fits alone. */
+PL_MUST_CHECK pl_status_t pl_fit_resolve(pl_engine_t *engine);
+/* Would a prompt of that length fit cold into empty lanes? */
+bool pl_fit_cold(const pl_engine_t *engine, int32_t request, int32_t tokens);
+
+/* ---- the steps of a tick ---------------------------------------------------
+ */
+
+/* admit.c: match and admit the head of the queue, or retry its load-back. */
+PL_MUST_CHECK pl_status_t pl_admit(pl_engine_t *engine);
+/* Give back everything an admission took and put it at the head again. */
+PL_MUST_CHECK pl_status_t pl_admit_undo(pl_engine_t *engine, int32_t request);
+PL_MUST_CHECK pl_status_t pl_admit_load_ended(pl_engine_t *engine,
+                                              int32_t request, int64_t op,
+                                              bool good);
+PL_MUST_CHECK pl_status_t pl_admit_load_cancelled(pl_engine_t *engine,
+                                                  int32_t request, int64_t op);
+PL_MUST_CHECK pl_status_t pl_admit_enqueue(pl_engine_t *engine, int32_t request,
+                                           bool at_head);
+
+/* prefill.c */
+PL_MUST_CHECK pl_status_t pl_prefill_apply(pl_engine_t *engine);
+PL_MUST_CHECK pl_status_t pl_prefill_plan(pl_engine_t *engine);
+PL_MUST_CHECK pl_status_t pl_prefill_cancelled(pl_engine_t *engine,
+                                               const pl_op_t *op);
+
+/* transfer.c */
+PL_MUST_CHECK pl_status_t pl_transfer_send(pl_engine_t *engine, int32_t request,
+                                           bool last);
+PL_MUST_CHECK pl_status_t pl_transfer_sent(pl_engine_t *engine, int32_t request,
+                                           int64_t op, bool good);
+/* The request's prefill is done and no send is under way any more? */
+PL_MUST_CHECK pl_status_t pl_transfer_settle(pl_engine_t *engine,
+                                             int32_t request);
+
+/* decode.c */
+PL_MUST_CHECK pl_status_t pl_decode_reserve(pl_engine_t *engine,
+                                            int32_t request, bool *ok_p);
+PL_MUST_CHECK pl_status_t pl_decode_release(pl_engine_t *engine,
+                                            int32_t request);
+PL_MUST_CHECK pl_status_t pl_decode_arrived(pl_engine_t *engine,
+                                            int32_t request);
+PL_MUST_CHECK pl_status_t pl_decode_apply(pl_engine_t *engine);
+PL_MUST_CHECK pl_status_t pl_decode_resume(pl_engine_t *engine);
+PL_MUST_CHECK pl_status_t pl_decode_plan(pl_engine_t *engine);
+PL_MUST_CHECK pl_status_t pl_decode_offloaded(pl_engine_t *engine,
+                                              int32_t request, int64_t op,
+                                              bool good);
+PL_MUST_CHECK pl_status_t pl_decode_resumed(pl_engine_t *engine,
+                                            int32_t request, int64_t op,
+                                            bool good);
+/* tick.c */
+PL_MUST_CHECK pl_status_t pl_request_finish(pl_engine_t *engine,
+                                            int32_t request, bool failed);
+
+#endif /* PL_ENGINE_STATE_H */

@@ -1,0 +1,277 @@
+/* The order of a tick: what was due, arrivals, admission, chunk, decode. */
+#include <inttypes.h>
+
+#include "engine/state.h"
+
+pl_status_t pl_request_finish(pl_engine_t *engine, int32_t request, bool failed)
+{
+    pl_record_t *record = &engine->records[request];
+    pl_event_t event    = pl_event_make(PL_EVENT_FINISH);
+
+    engine->live[request].phase = PL_PHASE_FINISHED;
+    engine->n_finished++;
+    record->finished_ns   = engine->now_ns;
+    record->finished_tick = engine->tick;
+    record->failed        = failed;
+    event.request         = request;
+    event.value           = failed;
+    pl_engine_emit(engine, event);
+    pl_engine_released(engine);
+    return PL_OK;
+}
+
+/* ---- applying
+ * -------------------------------------------------------------------------- */
+
+static pl_status_t apply_end(pl_engine_t *engine, const pl_pending_t *ended)
+{
+    const pl_due_t *due = &ended->due;
+    bool good           = !ended->failed;
+
+    pl_engine_released(engine);
+    pl_hicache_at(engine->cache, engine->tick, due->request);
+    switch (due->kind) {
+    case PL_OP_LOAD:
+        return pl_admit_load_ended(engine, due->request, due->id, good);
+    case PL_OP_BACKUP:
+        return pl_hicache_backup_end(engine->cache, due->id, good);
+    case PL_OP_SEND:
+        return pl_transfer_sent(engine, due->request, due->id, good);
+    case PL_OP_OFFLOAD:
+        return pl_decode_offloaded(engine, due->request, due->id, good);
+    case PL_OP_RESUME:
+        return pl_decode_resumed(engine, due->request, due->id, good);
+    case PL_OP_PREFILL:
+    case PL_OP_DECODE:
+    case PL_OP_REENTER:
+    case PL_OP_KINDS:
+        break;
+    }
+    return PL_ERR_INTERNAL; /* these are done when their tick is */
+}
+
+/* What was due in the last tick takes effect, in order of its start. */
+static pl_status_t apply_due(pl_engine_t *engine)
+{
+    size_t i = 0;
+
+    while (i < engine->pending.n) {
+        pl_pending_t ended = engine->pending.items[i];
+
+        if (!ended.applies_next) {
+            i++;
+            continue;
+        }
+        pl_ops_forget(engine, ended.due.id);
+        PL_TRY(apply_end(engine, &ended));
+    }
+    return PL_OK;
+}
+
+static pl_status_t take_arrivals(pl_engine_t *engine)
+{
+    while (engine->n_arrived < engine->source.count) {
+        int32_t request = engine->n_arrived;
+        const pl_request_t *arriving =
+            engine->source.request(engine->source.context, request);
+        pl_event_t event = pl_event_make(PL_EVENT_ARRIVE);
+
+        if (arriving->arrival_ns > engine->now_ns) {
+            break;
+        }
+        engine->n_arrived++;
+        event.request = request;
+        event.value   = arriving->input_tokens;
+        pl_engine_emit(engine, event);
+        PL_TRY(pl_admit_enqueue(engine, request, false));
+    }
+    return PL_OK;
+}
+
+/* ---- virtual time
+ * ------------------------------------------------------------------------- */
+
+static int64_t decode_ns(const pl_engine_t *engine)
+{
+    int64_t longest = 0;
+
+    for (int32_t i = 0; i < engine->n_homes; i++) {
+        const pl_home_t *home = &engine->homes[i];
+        int64_t context       = 0;
+        int32_t n             = 0;
+        int64_t ns;
+
+        for (size_t j = 0; j < home->running.n; j++) {
+            if (engine->live[home->running.items[j]].stepping) {
+                context += pl_rows_held(engine, home->running.items[j]);
+                n++;
+            }
+        }
+        ns      = pl_cost_decode_ns(&engine->config.costs, n, context);
+        longest = ns > longest ? ns : longest;
+    }
+    return longest;
+}
+
+static int64_t chunk_ns(const pl_engine_t *engine)
+{
+    const pl_live_t *live;
+
+    if (engine->current < 0) {
+        return 0;
+    }
+    live = &engine->live[engine->current];
+    return live->chunk_tokens == 0
+               ? 0
+               : pl_cost_chunk_ns(&engine->config.costs,
+                                  engine->config.n_prefill,
+                                  live->computed_tokens, live->chunk_tokens);
+}
+
+/* When nothing computes, the clock jumps to what comes next. */
+static pl_status_t jump(pl_engine_t *engine)
+{
+    int64_t next = pl_ops_next_end(engine);
+
+    if (engine->n_arrived < engine->source.count) {
+        const pl_request_t *arriving =
+            engine->source.request(engine->source.context, engine->n_arrived);
+
+        next = arriving->arrival_ns < next ? arriving->arrival_ns : next;
+    }
+    if ((next == INT64_MAX) && (engine->plan.n_ops == 0) &&
+        (engine->n_finished < engine->source.count)) {
+        pl_log(engine->log, PL_LOG_ERROR,
+               "engine: nothing can go on in tick %" PRId64 " with %d of %d "
+               "requests finished; please report this",
+               engine->tick, engine->n_finished, engine->source.count);
+        return PL_ERR_INTERNAL;
+    }
+    engine->counters.idle_ticks++;
+    engine->next_ns =
+        (next != INT64_MAX) && (next > engine->now_ns) ? next : engine->now_ns;
+    return PL_OK;
+}
+
+static pl_status_t pass_time(pl_engine_t *engine)
+{
+    int64_t chunk  = chunk_ns(engine);
+    int64_t decode = decode_ns(engine);
+    int64_t both   = chunk > decode ? chunk : decode;
+
+    if (engine->config.n_decode == 0) {
+        both = chunk + decode;
+    }
+    if (both == 0) {
+        return jump(engine);
+    }
+    engine->next_ns = engine->now_ns + both;
+    return PL_OK;
+}
+
+/* ---- the two halves of a tick
+ * ----------------------------------------------------------------- */
+
+static void begin_tick(pl_engine_t *engine)
+{
+    size_t delivered = (size_t)engine->plan.n_freed;
+
+    /* What commit freed after the plan was made belongs to this one. */
+    for (size_t i = delivered; i < engine->freed.n; i++) {
+        engine->freed.items[i - delivered] = engine->freed.items[i];
+    }
+    engine->freed.n -= delivered;
+    engine->plan.n_freed = 0;
+    pl_plan_clear(engine);
+    engine->tick++;
+    engine->counters.ticks++;
+    engine->now_ns = engine->next_ns;
+}
+
+pl_status_t pl_engine_plan(pl_engine_t *engine, pl_plan_t **plan_p)
+{
+    begin_tick(engine);
+    PL_TRY(apply_due(engine));
+    PL_TRY(pl_prefill_apply(engine));
+    PL_TRY(pl_decode_apply(engine));
+    PL_TRY(take_arrivals(engine));
+    PL_TRY(pl_admit(engine));
+    PL_TRY(pl_prefill_plan(engine));
+    PL_TRY(pl_decode_plan(engine));
+    PL_TRY(engine->callback_status);
+    PL_TRY(pl_plan_finish(engine));
+    PL_TRY(pass_time(engine));
+    *plan_p = &engine->plan;
+    return PL_OK;
+}
+
+static pl_status_t cancel(pl_engine_t *engine, const pl_op_t *op)
+{
+    engine->counters.reservations_failed++;
+    pl_ops_forget(engine, op->id);
+    pl_hicache_at(engine->cache, engine->tick, op->request);
+    switch (op->kind) {
+    case PL_OP_LOAD:
+        return pl_admit_load_cancelled(engine, op->request, op->id);
+    case PL_OP_BACKUP:
+        return pl_hicache_backup_cancel(engine->cache, op->id);
+    case PL_OP_SEND:
+        return pl_transfer_sent(engine, op->request, op->id, false);
+    case PL_OP_OFFLOAD:
+        return pl_decode_offloaded(engine, op->request, op->id, false);
+    case PL_OP_RESUME:
+        return pl_decode_resumed(engine, op->request, op->id, false);
+    case PL_OP_PREFILL:
+    case PL_OP_DECODE:
+    case PL_OP_REENTER:
+    case PL_OP_KINDS:
+        break;
+    }
+    return pl_prefill_cancelled(engine, op);
+}
+
+/* A prompt whose load-back was cancelled does not compute its chunk either. */
+static void cancel_chunk_of(pl_plan_t *plan, int64_t load)
+{
+    for (int32_t i = 0; i < plan->n_ops; i++) {
+        if ((plan->ops[i].kind == PL_OP_PREFILL) &&
+            (plan->ops[i].load == load)) {
+            plan->ops[i].cancelled = true;
+        }
+    }
+}
+
+static void note_failures(pl_engine_t *engine, const uint64_t *outcome)
+{
+    int32_t next = 0;
+
+    for (size_t i = 0; i < engine->pending.n; i++) {
+        pl_pending_t *pending = &engine->pending.items[i];
+
+        if (pending->applies_next) {
+            pending->failed = pl_plan_bit(outcome, engine->plan.n_ops + next++);
+            engine->counters.operations_failed += pending->failed;
+        }
+    }
+}
+
+pl_status_t pl_engine_commit(pl_engine_t *engine, const uint64_t *outcome)
+{
+    pl_plan_t *plan = &engine->plan;
+
+    note_failures(engine, outcome);
+    for (int32_t i = 0; i < plan->n_ops; i++) {
+        pl_op_t *op = &plan->ops[i];
+
+        if (!pl_plan_bit(outcome, i) || op->cancelled) {
+            continue;
+        }
+        op->cancelled = true;
+        if (op->kind == PL_OP_LOAD) {
+            cancel_chunk_of(plan, op->id);
+        }
+        PL_TRY(cancel(engine, op));
+    }
+    plan->freed = engine->freed.items;
+    return engine->callback_status;
+}
