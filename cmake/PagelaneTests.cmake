@@ -5,6 +5,7 @@ set(PAGELANE_MPI_TEST_ENV
   OMPI_MCA_rmaps_base_oversubscribe=1
   OMPI_MCA_mpi_yield_when_idle=1
   OMPI_MCA_btl_base_warn_component_unused=0
+  OMPI_MCA_btl_vader_single_copy_mechanism=none
   H5_COLL_API_SANITY_CHECK=1
   CACHE STRING "Environment of the MPI tests")
 

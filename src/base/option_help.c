@@ -129,8 +129,9 @@ pl_status_t pl_option_help(const pl_option_table_t *table, uint32_t verb,
             continue;
         }
         if ((group == NULL) || (strcmp(group, option->group) != 0)) {
+            pl_text_add(&text, "%s%s:\n", group == NULL ? "" : "\n",
+                        option->group);
             group = option->group;
-            pl_text_add(&text, "%s:\n", group);
         }
         add_option(&text, table, option);
     }

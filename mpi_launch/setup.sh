@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# setup.sh - install what is missing to build, test and run pagelane.
+#
+# Asks for each thing first; when all is there, nothing is installed and no
+# rights are needed.  Debian and Ubuntu: apt-get, with sudo if not root.
+set -eu
+
+python=/usr/bin/python3 # Debian's modules belong to Debian's interpreter
+[ -x "$python" ] || python=python3
+
+has() { command -v "$1" >/dev/null 2>&1; }
+has_library() { has pkg-config && pkg-config --exists "$1"; }
+has_module() { "$python" -c "import $1" >/dev/null 2>&1; }
+has_cmake() {
+    has cmake && printf '3.25\n%s\n' "$(cmake --version | sed -n '1s/[^0-9]*//p')" |
+        sort -V -C
+}
+has_hdf5() { has_library hdf5-openmpi || has h5pcc; }
+
+# Debian package, and what tells that it (or its like) is there.
+missing=()
+need() {
+    local package=$1
+    shift
+    "$@" || missing+=("$package")
+}
+need build-essential has cc
+need make has make
+need cmake has_cmake
+need pkg-config has pkg-config
+need libopenmpi-dev has mpicc
+need openmpi-bin has mpirun
+need libhdf5-openmpi-dev has_hdf5
+need hdf5-tools has h5diff
+need check has_library check
+need libjson-c-dev has_library json-c
+need libxxhash-dev has_library libxxhash
+need python3 has "$python"
+need python3-numpy has_module numpy
+need python3-h5py has_module h5py
+
+if [ ${#missing[@]} = 0 ]; then
+    echo "setup: everything is there"
+    exit 0
+fi
+if ! has apt-get; then
+    echo "setup: missing (by their Debian names): ${missing[*]}" >&2
+    echo "setup: no apt-get here; install them with this system's tool" >&2
+    exit 1
+fi
+as_root=()
+if [ "$(id -u)" != 0 ]; then
+    if ! has sudo; then
+        echo "setup: missing: ${missing[*]}" >&2
+        echo "setup: neither root nor sudo; as root: apt-get install ${missing[*]}" >&2
+        exit 1
+    fi
+    as_root=(sudo)
+fi
+echo "setup: installing ${missing[*]}"
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -q
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -q -y --no-install-recommends "${missing[@]}"

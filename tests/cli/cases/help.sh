@@ -1,0 +1,2 @@
+"$PAGELANE" --help | grep -v '^  [a-z]'
+"$PAGELANE" -h >/dev/null

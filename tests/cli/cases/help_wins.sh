@@ -1,0 +1,1 @@
+"$PAGELANE" trace stats --nonsense --limit=x --help | head -n 1

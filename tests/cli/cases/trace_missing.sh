@@ -1,0 +1,1 @@
+"$PAGELANE" trace stats nowhere.jsonl

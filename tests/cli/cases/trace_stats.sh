@@ -1,0 +1,1 @@
+"$PAGELANE" trace stats "$DATA/mooncake_conversation_slice.jsonl"

@@ -1,0 +1,1 @@
+"$PAGELANE" trace stats --page-size 16 --trace "$DATA/tokens_sample.jsonl"

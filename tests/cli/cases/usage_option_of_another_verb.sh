@@ -1,0 +1,1 @@
+"$PAGELANE" doctor --limit 3

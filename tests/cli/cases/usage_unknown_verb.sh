@@ -1,0 +1,6 @@
+"$PAGELANE" docter
+status=$?
+"$PAGELANE" trace statz
+"$PAGELANE" trace
+"$PAGELANE" frobnicate
+exit "$status"

@@ -1,0 +1,1 @@
+PAGELANE_LIMIT=many "$PAGELANE" trace stats x
