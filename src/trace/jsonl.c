@@ -1,0 +1,301 @@
+#include "trace/jsonl.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+/* Times beyond it (285 years) would not fit int64 ns. */
+#define MAX_MS    INT64_C(9000000000000)
+#define NS_PER_MS INT64_C(1000000)
+
+pl_status_t pl_jsonl_open(const pl_trace_source_t *source, pl_jsonl_t *jsonl)
+{
+    memset(jsonl, 0, sizeof(*jsonl));
+    jsonl->source  = source;
+    jsonl->next    = source->text;
+    jsonl->tokener = json_tokener_new();
+    if (jsonl->tokener == NULL) {
+        return PL_ERR_MEMORY;
+    }
+    json_tokener_set_flags(jsonl->tokener,
+                           JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+    return PL_OK;
+}
+
+void pl_jsonl_close(pl_jsonl_t *jsonl)
+{
+    json_object_put(jsonl->object);
+    jsonl->object = NULL;
+    if (jsonl->tokener != NULL) {
+        json_tokener_free(jsonl->tokener);
+        jsonl->tokener = NULL;
+    }
+}
+
+static bool is_blank(const char *line, size_t n_bytes)
+{
+    for (size_t i = 0; i < n_bytes; i++) {
+        if (strchr(" \t\r", line[i]) == NULL || (line[i] == '\0')) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Step to the next line that is not blank. */
+static bool next_line(pl_jsonl_t *jsonl)
+{
+    const char *end = jsonl->source->text + jsonl->source->n_bytes;
+
+    while (jsonl->next < end) {
+        size_t left         = (size_t)(end - jsonl->next);
+        const char *newline = memchr(jsonl->next, '\n', left);
+
+        jsonl->line = jsonl->next;
+        jsonl->n_bytes =
+            newline == NULL ? left : (size_t)(newline - jsonl->next);
+        jsonl->next = newline == NULL ? end : newline + 1;
+        jsonl->number++;
+        if (!is_blank(jsonl->line, jsonl->n_bytes)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does the integer literal digits[0 .. n-1] pass 64 bits? */
+static bool is_too_long(const char *digits, size_t n)
+{
+    static const char LARGEST[] = "18446744073709551615";
+    size_t n_largest            = sizeof(LARGEST) - 1;
+
+    return (n > n_largest) ||
+           ((n == n_largest) && (memcmp(digits, LARGEST, n) > 0));
+}
+
+/* json-c gives UINT64_MAX for every integer beyond it: look at the text. */
+static bool line_has_overflow(const pl_jsonl_t *jsonl)
+{
+    char quote = '\0';
+
+    for (size_t i = 0; i < jsonl->n_bytes; i++) {
+        char c   = jsonl->line[i];
+        size_t n = 0;
+
+        if (quote != '\0') {
+            if (c == '\\') {
+                i++;
+            } else if (c == quote) {
+                quote = '\0';
+            }
+            continue;
+        }
+        if ((c == '"') || (c == '\'')) {
+            quote = c;
+            continue;
+        }
+        while ((i + n < jsonl->n_bytes) &&
+               (isdigit((unsigned char)jsonl->line[i + n]) != 0)) {
+            n++;
+        }
+        if (is_too_long(&jsonl->line[i], n)) {
+            return true;
+        }
+        i += n > 0 ? n - 1 : 0;
+    }
+    return false;
+}
+
+static pl_status_t parse_line(pl_jsonl_t *jsonl)
+{
+    enum json_tokener_error error;
+    size_t at;
+
+    if (jsonl->n_bytes >= INT_MAX) {
+        return pl_trace_bad(jsonl->source, jsonl->number,
+                            "the line is %zu bytes long: expected one JSON "
+                            "object of less than 2 GiB; split it",
+                            jsonl->n_bytes);
+    }
+    json_tokener_reset(jsonl->tokener);
+    jsonl->object =
+        json_tokener_parse_ex(jsonl->tokener, jsonl->line, (int)jsonl->n_bytes);
+    error = json_tokener_get_error(jsonl->tokener);
+    at    = json_tokener_get_parse_end(jsonl->tokener);
+    if (error == json_tokener_continue) {
+        return pl_trace_bad(jsonl->source, jsonl->number,
+                            "the line ends within its JSON: expected one "
+                            "whole object a line; restore or remove it");
+    }
+    if ((error != json_tokener_success) || (at != jsonl->n_bytes)) {
+        return pl_trace_bad(
+            jsonl->source, jsonl->number,
+            "not JSON (byte %zu: %s): expected one object a line; fix or "
+            "remove the line",
+            at + 1,
+            error == json_tokener_success ? "unexpected character"
+                                          : json_tokener_error_desc(error));
+    }
+    if (!json_object_is_type(jsonl->object, json_type_object)) {
+        return pl_trace_bad(
+            jsonl->source, jsonl->number,
+            "a JSON %s: expected one object {...} a line; "
+            "write one request on each line",
+            json_type_to_name(json_object_get_type(jsonl->object)));
+    }
+    jsonl->has_overflow = line_has_overflow(jsonl);
+    return PL_OK;
+}
+
+pl_status_t pl_jsonl_next(pl_jsonl_t *jsonl, bool *more_p)
+{
+    json_object_put(jsonl->object);
+    jsonl->object = NULL;
+    if (!next_line(jsonl)) {
+        *more_p = false;
+        return PL_OK;
+    }
+    PL_TRY(parse_line(jsonl));
+    *more_p = true;
+    return PL_OK;
+}
+
+pl_status_t pl_jsonl_each(const pl_trace_source_t *source,
+                          pl_jsonl_row_t read_row, void *context)
+{
+    bool more = true;
+    pl_jsonl_t jsonl;
+    pl_status_t status;
+
+    PL_TRY(pl_jsonl_open(source, &jsonl));
+    for (;;) {
+        PL_TRY_GOTO(status, pl_jsonl_next(&jsonl, &more), out);
+        if (!more) {
+            break;
+        }
+        PL_TRY_GOTO(status, read_row(&jsonl, context), out);
+    }
+
+out:
+    pl_jsonl_close(&jsonl);
+    return status;
+}
+
+pl_status_t pl_jsonl_find(const pl_jsonl_t *jsonl, const char *const *names,
+                          const char *wanted, struct json_object **value_p)
+{
+    struct json_object *found = NULL;
+    const char *found_name    = NULL;
+
+    for (size_t i = 0; names[i] != NULL; i++) {
+        struct json_object *value = NULL;
+
+        if (!json_object_object_get_ex(jsonl->object, names[i], &value) ||
+            (value == NULL)) {
+            continue;
+        }
+        if (found != NULL) {
+            return pl_trace_bad(jsonl->source, jsonl->number,
+                                "both \"%s\" and \"%s\": expected one of them; "
+                                "remove the other",
+                                found_name, names[i]);
+        }
+        found      = value;
+        found_name = names[i];
+    }
+    if ((found == NULL) && (wanted != NULL)) {
+        return pl_trace_bad(jsonl->source, jsonl->number,
+                            "\"%s\"%s%s%s is missing: expected %s; add it or "
+                            "remove the line",
+                            names[0], names[1] == NULL ? "" : " (or \"",
+                            names[1] == NULL ? "" : names[1],
+                            names[1] == NULL ? "" : "\")", wanted);
+    }
+    *value_p = found;
+    return PL_OK;
+}
+
+bool pl_jsonl_unsigned(const pl_jsonl_t *jsonl, struct json_object *value,
+                       uint64_t *value_p)
+{
+    if (!json_object_is_type(value, json_type_int) ||
+        (json_object_get_int64(value) < 0)) {
+        return false;
+    }
+    *value_p = json_object_get_uint64(value);
+    return (*value_p < UINT64_MAX) || !jsonl->has_overflow;
+}
+
+pl_status_t pl_jsonl_count(const pl_jsonl_t *jsonl, const char *const *names,
+                           int32_t least, bool optional, int32_t *value_p)
+{
+    struct json_object *value = NULL;
+    uint64_t number           = 0;
+
+    PL_TRY(pl_jsonl_find(jsonl, names, optional ? NULL : "a whole number",
+                         &value));
+    if (value == NULL) {
+        return PL_OK;
+    }
+    if (!pl_jsonl_unsigned(jsonl, value, &number) ||
+        (number < (uint64_t)least) || (number > INT32_MAX)) {
+        return pl_trace_bad(jsonl->source, jsonl->number,
+                            "\"%s\" is %.40s: expected a whole number from %d "
+                            "to %d; fix or remove the line",
+                            names[0], json_object_to_json_string(value),
+                            (int)least, (int)INT32_MAX);
+    }
+    *value_p = (int32_t)number;
+    return PL_OK;
+}
+
+pl_status_t pl_jsonl_time(const pl_jsonl_t *jsonl, const char *const *names,
+                          bool optional, int64_t *time_ns_p)
+{
+    struct json_object *value = NULL;
+    double ms;
+    int64_t whole;
+
+    PL_TRY(
+        pl_jsonl_find(jsonl, names, optional ? NULL : "a time in ms", &value));
+    if (value == NULL) {
+        return PL_OK;
+    }
+    ms = json_object_get_double(value);
+    if ((!json_object_is_type(value, json_type_int) &&
+         !json_object_is_type(value, json_type_double)) ||
+        !isfinite(ms) || (ms < 0) || (ms > (double)MAX_MS)) {
+        return pl_trace_bad(jsonl->source, jsonl->number,
+                            "\"%s\" is %.40s: expected a time in ms from 0 to "
+                            "%lld; fix or remove the line",
+                            names[0], json_object_to_json_string(value),
+                            (long long)MAX_MS);
+    }
+    whole      = json_object_is_type(value, json_type_int)
+                     ? json_object_get_int64(value)
+                     : (int64_t)ms;
+    *time_ns_p = whole * NS_PER_MS;
+    if (json_object_is_type(value, json_type_double)) {
+        *time_ns_p += (int64_t)((ms - (double)whole) * (double)NS_PER_MS + 0.5);
+    }
+    return PL_OK;
+}
+
+pl_status_t pl_jsonl_array(const pl_jsonl_t *jsonl, const char *const *names,
+                           struct json_object **array_p, size_t *n_p)
+{
+    struct json_object *value = NULL;
+
+    PL_TRY(pl_jsonl_find(jsonl, names, "an array of whole numbers", &value));
+    if (!json_object_is_type(value, json_type_array) ||
+        (json_object_array_length(value) == 0)) {
+        return pl_trace_bad(jsonl->source, jsonl->number,
+                            "\"%s\" is %.40s: expected an array with at least "
+                            "one whole number; fix or remove the line",
+                            names[0], json_object_to_json_string(value));
+    }
+    *array_p = value;
+    *n_p     = json_object_array_length(value);
+    return PL_OK;
+}

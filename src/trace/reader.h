@@ -1,0 +1,78 @@
+/* trace/reader.h - what stands between a trace file and the rest.
+ *
+ * A reader turns the text of one format into rows; everything after that
+ * (order, selection, scaling, tokens, keys, statistics) knows rows alone.  A
+ * format is one file with one pl_trace_reader_t, named in the table of open.c.
+ */
+#ifndef PL_TRACE_READER_H
+#define PL_TRACE_READER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/array.h"
+#include <pagelane/log.h>
+#include <pagelane/status.h>
+
+struct json_object;
+
+/* The whole text of a trace, borrowed. */
+typedef struct pl_trace_source {
+    const char *name; /* the file, for messages */
+    const char *text; /* without a byte order mark */
+    size_t n_bytes;
+    int32_t token_limit; /* tokens in the text must be below; 0 = any */
+    const pl_log_t *log;
+} pl_trace_source_t;
+
+#define PL_TRACE_NO_TIME INT64_C(-1)
+
+/* Lengths and times as in the file. */
+typedef struct pl_trace_row {
+    int64_t time_ns;       /* PL_TRACE_NO_TIME: the row has none */
+    int64_t line;          /* from 1 */
+    int32_t input_tokens;  /* >= 1 */
+    int32_t output_tokens; /* >= 0 */
+    uint64_t name_space;   /* 0 = none */
+    size_t first;          /* its first id or token in ids or tokens */
+    size_t n;              /* how many, >= 1 */
+} pl_trace_row_t;
+
+typedef struct pl_trace_rows {
+    PL_ARRAY(pl_trace_row_t) row;
+    PL_ARRAY(uint64_t) ids;   /* formats with block ids */
+    PL_ARRAY(int32_t) tokens; /* formats with tokens */
+} pl_trace_rows_t;
+
+typedef struct pl_trace_reader {
+    const char *name;     /* what pl_trace_format() says */
+    const char *marks;    /* how it is recognised, for messages */
+    int32_t block_tokens; /* tokens of a block id; 0 = rows hold tokens */
+
+    /* Is it this format?  `first` is the first line that is not blank if that
+     * is a JSON object, else NULL. */
+    bool (*recognises)(const pl_trace_source_t *source,
+                       const struct json_object *first);
+
+    /* Append every request of the source to `rows`, in the file's order, and
+     * check what a single row, or the ids of all rows, must satisfy.
+     * PL_OK, PL_ERR_INPUT (reported), PL_ERR_MEMORY. */
+    pl_status_t (*read)(const pl_trace_source_t *source, pl_trace_rows_t *rows);
+} pl_trace_reader_t;
+
+extern const pl_trace_reader_t pl_trace_reader_mooncake;
+extern const pl_trace_reader_t pl_trace_reader_tokens;
+
+void pl_trace_rows_free(pl_trace_rows_t *rows);
+
+/* Report "<file>:<line>: <what>" (without the line if it is 0).  Returns
+ * PL_ERR_INPUT. */
+pl_status_t pl_trace_bad(const pl_trace_source_t *source, int64_t line,
+                         const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 3, 4)))
+#endif
+    ;
+
+#endif /* PL_TRACE_READER_H */

@@ -1,0 +1,137 @@
+/* Token JSONL: {prompt_token_ids[], output_length, [timestamp ms],
+ * [namespace]}.
+ *
+ * Without an output length a request gives the one token that its prefill
+ * makes.  A namespace is a string or an integer ("7" and 7 differ); prompts
+ * share nothing across namespaces. */
+#include <string.h>
+
+#include "base/hash.h"
+#include "trace/jsonl.h"
+
+static const char *const TIME[]   = {"timestamp", "created_time", NULL};
+static const char *const PROMPT[] = {"prompt_token_ids", NULL};
+static const char *const OUTPUT[] = {"output_length", "output_tokens",
+                                     "max_tokens", NULL};
+static const char *const SPACE[]  = {"namespace", NULL};
+
+/* Seeds that keep integer and string namespaces apart. */
+enum { SPACE_OF_INTEGER = 1, SPACE_OF_STRING = 2 };
+
+static bool recognises(const pl_trace_source_t *source,
+                       const struct json_object *first)
+{
+    (void)source;
+    return json_object_object_get_ex(first, PROMPT[0], NULL) != 0;
+}
+
+static pl_status_t read_prompt(const pl_jsonl_t *jsonl, pl_trace_row_t *row,
+                               pl_trace_rows_t *rows)
+{
+    int32_t limit    = jsonl->source->token_limit;
+    uint64_t largest = limit > 0 ? (uint64_t)limit - 1 : INT32_MAX;
+    struct json_object *array;
+
+    PL_TRY(pl_jsonl_array(jsonl, PROMPT, &array, &row->n));
+    if (row->n > INT32_MAX) {
+        return pl_trace_bad(jsonl->source, jsonl->number,
+                            "%zu tokens: expected at most %d; split the prompt",
+                            row->n, (int)INT32_MAX);
+    }
+    row->input_tokens = (int32_t)row->n;
+    row->first        = rows->tokens.n;
+    PL_TRY(PL_ARRAY_RESERVE(&rows->tokens, rows->tokens.n + row->n));
+    for (size_t i = 0; i < row->n; i++) {
+        struct json_object *item = json_object_array_get_idx(array, i);
+        uint64_t token           = 0;
+
+        if (!pl_jsonl_unsigned(jsonl, item, &token) || (token > largest)) {
+            return pl_trace_bad(jsonl->source, jsonl->number,
+                                "\"prompt_token_ids\"[%zu] is %.40s: expected "
+                                "a token from 0 to %llu%s; fix or remove the "
+                                "line",
+                                i, json_object_to_json_string(item),
+                                (unsigned long long)largest,
+                                limit > 0 ? " (the model's vocabulary)" : "");
+        }
+        rows->tokens.items[rows->tokens.n++] = (int32_t)token;
+    }
+    return PL_OK;
+}
+
+static pl_status_t read_space(const pl_jsonl_t *jsonl, uint64_t *name_space_p)
+{
+    struct json_object *value = NULL;
+    uint64_t hash;
+
+    PL_TRY(pl_jsonl_find(jsonl, SPACE, NULL, &value));
+    if (value == NULL) {
+        *name_space_p = 0;
+        return PL_OK;
+    }
+    if (json_object_is_type(value, json_type_string)) {
+        hash = pl_hash64(json_object_get_string(value),
+                         (size_t)json_object_get_string_len(value),
+                         SPACE_OF_STRING);
+    } else {
+        uint64_t number = 0;
+
+        if (!pl_jsonl_unsigned(jsonl, value, &number)) {
+            return pl_trace_bad(jsonl->source, jsonl->number,
+                                "\"namespace\" is %.40s: expected a string or "
+                                "a whole number of at most 64 bits; fix or "
+                                "remove it",
+                                json_object_to_json_string(value));
+        }
+        hash = pl_hash64(&number, sizeof(number), SPACE_OF_INTEGER);
+    }
+    *name_space_p = hash != 0 ? hash : 1; /* 0 says that there is none */
+    return PL_OK;
+}
+
+/* Times on all lines or on none: half of them has no order. */
+static pl_status_t check_time(const pl_jsonl_t *jsonl,
+                              const pl_trace_row_t *row,
+                              const pl_trace_rows_t *rows)
+{
+    const pl_trace_row_t *first = rows->row.items;
+
+    if ((rows->row.n == 0) || ((first->time_ns == PL_TRACE_NO_TIME) ==
+                               (row->time_ns == PL_TRACE_NO_TIME))) {
+        return PL_OK;
+    }
+    return pl_trace_bad(jsonl->source, jsonl->number,
+                        "\"timestamp\" is %s, unlike on line %lld: expected it "
+                        "on every line or on none; add or remove it",
+                        row->time_ns == PL_TRACE_NO_TIME ? "missing" : "there",
+                        (long long)first->line);
+}
+
+static pl_status_t read_row(const pl_jsonl_t *jsonl, void *context)
+{
+    pl_trace_rows_t *rows = context;
+    pl_trace_row_t row    = {.line = jsonl->number};
+
+    row.time_ns       = PL_TRACE_NO_TIME;
+    row.output_tokens = 1;
+    PL_TRY(pl_jsonl_time(jsonl, TIME, true, &row.time_ns));
+    PL_TRY(check_time(jsonl, &row, rows));
+    PL_TRY(pl_jsonl_count(jsonl, OUTPUT, 0, true, &row.output_tokens));
+    PL_TRY(read_space(jsonl, &row.name_space));
+    PL_TRY(read_prompt(jsonl, &row, rows));
+    return PL_ARRAY_PUSH(&rows->row, row);
+}
+
+static pl_status_t read_rows(const pl_trace_source_t *source,
+                             pl_trace_rows_t *rows)
+{
+    return pl_jsonl_each(source, read_row, rows);
+}
+
+const pl_trace_reader_t pl_trace_reader_tokens = {
+    .name         = "tokens",
+    .marks        = "JSON lines with \"prompt_token_ids\"",
+    .block_tokens = 0,
+    .recognises   = recognises,
+    .read         = read_rows,
+};
