@@ -33,7 +33,7 @@ typedef int8_t pl_owner_t; /* a lane, or -1 */
 
 static inline pl_owner_t pl_page_owner(pl_page_t page, int n_lanes)
 {
-    return page < 0 ? (pl_owner_t)-1 : (pl_owner_t)(page % n_lanes);
+    return (pl_owner_t)(page < 0 ? -1 : page % n_lanes);
 }
 
 static inline int32_t pl_page_slot(pl_page_t page, int n_lanes)

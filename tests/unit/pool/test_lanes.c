@@ -233,7 +233,15 @@ START_TEST(an_owner_that_is_no_lane_is_an_error)
                              PL_ERR_INTERNAL);
         }
     }
-    ck_assert_int_eq(f.n_lines, 4 * 20);
+    for (int k = 0; k < 4; k++) { /* nothing but one run */
+        pl_owner_t owners[8];
+        pl_page_t pages[8];
+
+        memset(owners, bad[k], sizeof(owners));
+        ck_assert_int_eq(pl_lanes_alloc(f.lanes, owners, 8, pages),
+                         PL_ERR_INTERNAL);
+    }
+    ck_assert_int_eq(f.n_lines, 4 * 21);
     ck_assert_uint_eq(pl_lanes_state_hash(f.lanes), hash);
     fixture_close(&f);
 }
@@ -474,6 +482,33 @@ START_TEST(the_state_hash_tells_states_apart)
 }
 END_TEST
 
+/* Page 1 staged and 2 in a group, or the other way round: the next alloc gives
+ * another page. */
+START_TEST(the_state_hash_tells_staged_from_grouped)
+{
+    static const pl_owner_t zeros[3] = {0};
+    uint64_t hashes[2];
+
+    for (int k = 0; k < 2; k++) {
+        pl_page_t pages[3];
+        pl_page_t next;
+        lanes_fixture_t f;
+
+        fixture_open(&f, 1, 4, 1);
+        ck_assert_int_eq(pl_lanes_alloc(f.lanes, zeros, 3, pages), PL_OK);
+        ck_assert_int_eq(pl_lanes_free(f.lanes, pages + k, NULL, 1), PL_OK);
+        ck_assert_int_eq(pl_lanes_group_begin(f.lanes), PL_OK);
+        ck_assert_int_eq(pl_lanes_free(f.lanes, pages + 1 - k, NULL, 1), PL_OK);
+        hashes[k] = pl_lanes_state_hash(f.lanes);
+        ck_assert_int_eq(pl_lanes_alloc(f.lanes, zeros, 1, &next), PL_OK);
+        ck_assert_int_eq(next, pages[k]);
+        ck_assert_int_eq(pl_lanes_group_end(f.lanes), PL_OK);
+        fixture_close(&f);
+    }
+    ck_assert_uint_ne(hashes[0], hashes[1]);
+}
+END_TEST
+
 /* The check finds each kind of lie, once it has been told. */
 START_TEST(the_check_finds_a_wrong_counter)
 {
@@ -539,6 +574,7 @@ static void add_take_tests(Suite *suite)
     tcase_add_test(tcase, admission_counts_the_tightest_lane);
     tcase_add_test(tcase, the_generation_counts_hand_outs);
     tcase_add_test(tcase, the_state_hash_tells_states_apart);
+    tcase_add_test(tcase, the_state_hash_tells_staged_from_grouped);
     tcase_add_test(tcase, the_check_finds_a_wrong_counter);
 }
 
