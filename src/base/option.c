@@ -56,7 +56,7 @@ static void variable_name(const char *name, char *variable)
 {
     size_t i = 0;
 
-    for (; (name[i] != '\0') && (i < LONGEST_NAME - 1); i++) {
+    for (; (i < LONGEST_NAME - 1) && (name[i] != '\0'); i++) {
         variable[i] =
             (char)(name[i] == '-' ? '_' : toupper((unsigned char)name[i]));
     }

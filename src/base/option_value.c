@@ -120,8 +120,8 @@ static pl_status_t read_integers(const pl_option_t *option, const char *text,
                                  pl_option_integers_t *list)
 {
     pl_option_integers_t fresh = {0};
-    pl_status_t status         = PL_OK;
-    const char *c              = text;
+    pl_status_t status;
+    const char *c = text;
 
     for (;;) {
         int64_t value;
@@ -160,11 +160,14 @@ static pl_status_t read_string(const char *text, char **value_p)
 
 static pl_status_t read_strings(const char *text, pl_option_strings_t *list)
 {
-    char *copy = NULL;
+    pl_status_t status;
 
-    PL_TRY(PL_ARRAY_RESERVE(list, list->n + 1));
-    PL_TRY(read_string(text, &copy));
-    return PL_ARRAY_PUSH(list, copy);
+    PL_TRY(PL_ARRAY_PUSH(list, NULL));
+    status = read_string(text, &list->items[list->n - 1]);
+    if (status != PL_OK) {
+        list->n--;
+    }
+    return status;
 }
 
 pl_status_t pl_option_read(const pl_option_t *option, const char *text,
