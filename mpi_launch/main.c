@@ -5,15 +5,18 @@
 
 int main(int argc, char **argv)
 {
-    int initialized = 0;
+    int level   = 0;
+    int started = 0;
+    int ended   = 0;
     int exit_status;
 
-    if (pl_cli_launched()) {
-        MPI_Init(&argc, &argv);
+    if (pl_cli_launched()) { /* else a run of one rank may start MPI itself */
+        MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
     }
     exit_status = pl_cli_main(argc, argv);
-    MPI_Initialized(&initialized); /* a run of one rank starts MPI by itself */
-    if (initialized) {
+    MPI_Initialized(&started);
+    MPI_Finalized(&ended);
+    if (started && !ended) {
         MPI_Finalize();
     }
     return exit_status;
