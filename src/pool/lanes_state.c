@@ -128,10 +128,10 @@ static const char *recount_word(const pl_lanes_t *lanes, const pl_lane_t *lane,
     if (((held | ~usable) != held) || ((busy & ~usable) != 0)) {
         return "a scratch page can be handed out";
     }
-    if (((lane->full[k] & bit) != 0) && (~gone != 0)) {
+    if (((lane->full[k] & bit) != 0) && (gone != UINT64_MAX)) {
         return "a free page is out of sight";
     }
-    if ((w < lane->cursor) && (~gone != 0)) {
+    if ((w < lane->cursor) && (gone != UINT64_MAX)) {
         return "a free page lies below the cursor";
     }
     if ((staged != 0) && ((lane->dirty[k] & bit) == 0)) {

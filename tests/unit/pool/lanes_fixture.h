@@ -42,7 +42,8 @@ static inline void fixture_close(lanes_fixture_t *fixture)
     pl_lanes_close(fixture->lanes);
 }
 
-/* The test cases of test_lanes_free.c. */
+/* The test cases of test_lanes_count.c and test_lanes_free.c. */
+void add_count_tests(Suite *suite);
 void add_free_tests(Suite *suite);
 
 #endif /* PL_TESTS_LANES_FIXTURE_H */
