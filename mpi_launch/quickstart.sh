@@ -12,7 +12,7 @@ echo "quickstart: build (log in $log)"
     cmake --preset dev
     cmake --build --preset dev --target pagelane_program -j "$(nproc)"
 } >"$log" 2>&1 || {
-    cat "$log" >&2
+    tail -n 100 "$log" >&2
     exit 1
 }
 

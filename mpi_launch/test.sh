@@ -31,12 +31,12 @@ mkdir -p build
 
 echo "test: configure ($preset)"
 cmake --preset "$preset" >"$log" 2>&1 || {
-    cat "$log" >&2
+    tail -n 100 "$log" >&2
     exit 1
 }
 echo "test: build on $cores cores"
 cmake --build --preset "$preset" -j "$cores" >"$log" 2>&1 || {
-    cat "$log" >&2
+    tail -n 100 "$log" >&2
     exit 1
 }
 echo "test: run ($tests)"
