@@ -1,10 +1,11 @@
-/* cache/hicache.h - the controller: tree + device lanes + host lanes as one cache.
+/* cache/hicache.h - the controller: tree + device lanes + host lanes as one
+ * cache.
  *
  * Part of the replicated control plane: it decides which pages hold what and
  * which copies must be made; the copies themselves are operations that it hands
  * to its owner (the engine), who numbers them, has every rank reserve, agrees,
- * executes, and reports their end.  Host pages of *all* ranks are mirrored (page
- * owners tell them), so capacity needs no agreement.
+ * executes, and reports their end.  Host pages of *all* ranks are mirrored
+ * (page owners tell them), so capacity needs no agreement.
  *
  * The one rule: load-back allocates exactly the owners that the host copy
  * recorded, all or nothing.  If a lane is short: evict for the deficit lanes,
@@ -37,13 +38,13 @@ typedef enum pl_write_policy {
 
 /* One copy between the tiers, for the caller to carry out. */
 typedef struct pl_hicache_copy {
-    bool load;               /* host -> device; else device -> host */
-    bool write_back;         /* a backup that frees its device pages at its end */
-    const pl_node_t *node;   /* backup: its node; load: the deepest node */
-    int32_t first_page;      /* position of pages[0] from the root */
+    bool load;             /* host -> device; else device -> host */
+    bool write_back;       /* a backup that frees its device pages at its end */
+    const pl_node_t *node; /* backup: its node; load: the deepest node */
+    int32_t first_page;    /* position of pages[0] from the root */
     int32_t n_pages;
-    const pl_page_t *device; /* [n_pages] borrowed for the call */
-    const pl_page_t *host;   /* [n_pages] borrowed for the call */
+    const pl_page_t *device;  /* [n_pages] borrowed for the call */
+    const pl_page_t *host;    /* [n_pages] borrowed for the call */
     const pl_owner_t *owners; /* [n_pages] what the host copy records */
 } pl_hicache_copy_t;
 
@@ -53,7 +54,7 @@ typedef struct pl_hicache_params {
     int32_t device_pages; /* per lane, scratch included */
     int32_t host_pages;   /* per lane; 0: no host tier */
     pl_write_policy_t write_policy;
-    uint32_t hot_threshold;     /* hits */
+    uint32_t hot_threshold;        /* hits */
     int32_t load_threshold_tokens; /* shorter host hits are not loaded */
     const pl_policy_ops_t *policy;
     pl_inject_t *inject; /* borrowed; may be NULL */
@@ -73,7 +74,8 @@ pl_tree_t *pl_hicache_tree(const pl_hicache_t *cache);
 const pl_lanes_t *pl_hicache_device(const pl_hicache_t *cache);
 const pl_lanes_t *pl_hicache_host(const pl_hicache_t *cache); /* NULL: none */
 
-/* The tick and request that events and injections of the next calls belong to. */
+/* The tick and request that events and injections of the next calls belong to.
+ */
 void pl_hicache_at(pl_hicache_t *cache, int64_t tick, int32_t request);
 
 /* Longest cached prefix of keys[0 .. n-1].  Host pages beyond the device part
@@ -110,11 +112,11 @@ void pl_hicache_saved_owners(const pl_hicache_t *cache, const pl_match_t *match,
 
 /* How an allocation went, beside its status. */
 typedef struct pl_hicache_try {
-    bool deficit;    /* a lane was short at the first attempt */
-    bool retried;    /* eviction ran and the allocation was tried again */
-    bool wait;       /* PL_REFUSED_SHORT, but write-backs are under way that
-                        will free what is missing: keep locks and pins and call
-                        again when the last of them has ended */
+    bool deficit; /* a lane was short at the first attempt */
+    bool retried; /* eviction ran and the allocation was tried again */
+    bool wait;    /* PL_REFUSED_SHORT, but write-backs are under way that
+                     will free what is missing: keep locks and pins and call
+                     again when the last of them has ended */
 } pl_hicache_try_t;
 
 /* Device pages for a chunk, page i in lane owners[i]; evicts for deficit lanes
@@ -140,8 +142,9 @@ PL_MUST_CHECK pl_status_t pl_hicache_load(pl_hicache_t *cache,
  * else holds them: the caller has released its own locks before). */
 PL_MUST_CHECK pl_status_t pl_hicache_load_end(pl_hicache_t *cache, int64_t op,
                                               bool good);
-/* The copy was not started (a rank could not reserve): as if pl_hicache_load had
- * not been called.  The caller has released locks it took on loaded nodes. */
+/* The copy was not started (a rank could not reserve): as if pl_hicache_load
+ * had not been called.  The caller has released locks it took on loaded nodes.
+ */
 PL_MUST_CHECK pl_status_t pl_hicache_load_cancel(pl_hicache_t *cache,
                                                  int64_t op);
 
@@ -182,14 +185,14 @@ PL_MUST_CHECK pl_status_t pl_hicache_evict(pl_hicache_t *cache,
                                            const int32_t *deficits,
                                            int64_t *pending_p);
 
-/* Drop everything that nobody holds.  PL_REFUSED_SHORT and nothing changed while
- * a copy is under way or a lock is held. */
+/* Drop everything that nobody holds.  PL_REFUSED_SHORT and nothing changed
+ * while a copy is under way or a lock is held. */
 PL_MUST_CHECK pl_status_t pl_hicache_reset(pl_hicache_t *cache);
 
 typedef struct pl_hicache_counters {
     int64_t deficits, retries, retries_failed;
-    int64_t evictions, evicted_pages;           /* device tier: nodes, pages */
-    int64_t lane_collateral_pages;   /* evicted pages of lanes without deficit */
+    int64_t evictions, evicted_pages; /* device tier: nodes, pages */
+    int64_t lane_collateral_pages; /* evicted pages of lanes without deficit */
     int64_t host_drops, host_dropped_pages;
     int64_t backups, backup_pages, backups_skipped, backups_failed;
     int64_t loads, load_pages, loads_failed;

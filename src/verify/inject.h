@@ -10,18 +10,19 @@
  *   split.during-write      control: a node is split while its backup runs
  *   load.delay              data: a load-back ends as late as it may
  *   load.fail               data: a load-back fails on one rank
- *   host.alloc=fail         data: a reservation of host memory fails on one rank
- *   flip=device|host|transfer  data: one bit of a page flips in that tier
+ *   host.alloc=fail         data: a reservation of host memory fails on one
+ * rank flip=device|host|transfer  data: one bit of a page flips in that tier
  *   transfer.abort          data: a send fails on one rank
  *   backup.fail             data: a backup fails on one rank
  *   rank.die                data: a rank kills itself
  *   rank.stall              data: a rank stops answering
  *
- * WHEN is a comma-separated list of: rank:R (default: every rank that reaches
- * it; for flip, *.fail and *.abort: the first rank that does), count:K (the
- * K-th time the point is reached on a rank, from 1; default 1), every (each
- * time; the default of load.alloc, write.owner and load.delay), tick:T (not
- * before tick T).
+ * The action may be left out where there is only one.  WHEN is a
+ * comma-separated list of: rank:R (default: for flip, *.fail, host.alloc,
+ * *.abort and rank.* the first rank that comes to the point, for the others
+ * every rank), count:K (the K-th time the point is reached on a rank, from 1;
+ * default 1), every (each time; the default of load.alloc, write.owner and
+ * load.delay), tick:T (not before tick T).
  */
 #ifndef PL_VERIFY_INJECT_H
 #define PL_VERIFY_INJECT_H
@@ -52,9 +53,9 @@ typedef enum pl_inject_point {
 typedef struct pl_inject_rule {
     bool active;
     bool every;
-    int32_t rank;   /* -1: any */
-    int64_t count;  /* 1-based; 0 with `every` */
-    int64_t tick;   /* not before */
+    int32_t rank;    /* -1: any */
+    int64_t count;   /* 1-based; 0 with `every` */
+    int64_t tick;    /* not before */
     int64_t reached; /* how often this rank came here since `tick` */
 } pl_inject_rule_t;
 
@@ -63,15 +64,17 @@ typedef struct pl_inject {
     pl_inject_rule_t rules[PL_INJECT_POINTS];
 } pl_inject_t;
 
-/* Add the rule of one --inject text.  PL_ERR_ARGUMENT with one line that lists
- * the points (or, for a bad WHEN, what it may be). */
+/* Add the rule of one --inject text; a second rule for a point replaces the
+ * first.  PL_ERR_ARGUMENT with one line that lists the points (or, for a bad
+ * WHEN, what it may be); nothing changed. */
 PL_MUST_CHECK pl_status_t pl_inject_parse(pl_inject_t *inject, const char *text,
                                           const pl_log_t *log);
 
 /* This rank comes to a point in `tick`: does it happen here and now?  NULL is
- * allowed.  A rule without rank and without `every` fires on rank 0 unless the
- * point can only be reached elsewhere: callers that need "first rank that
- * reaches it" pass the ranks that do in order (see exec). */
+ * allowed.  `rank` counts the ranks that can come to the point at all, in
+ * order: a rule without rank:R for "the first rank" is one for rank 0, and a
+ * caller whose point only some ranks reach passes their number among these.
+ * Control plane: pass 0, on all ranks. */
 bool pl_inject_hit(pl_inject_t *inject, pl_inject_point_t point, int rank,
                    int64_t tick);
 

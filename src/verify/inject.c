@@ -1,0 +1,217 @@
+#include "verify/inject.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <string.h>
+
+typedef enum default_when {
+    EVERY_TIME,      /* each time, on every rank */
+    ONCE,            /* the first time, on every rank */
+    ONCE_ON_ONE_RANK /* the first time, on the first rank that comes */
+} default_when_t;
+
+/* In the order of pl_inject_point_t. */
+static const struct point {
+    const char *name;
+    const char *action;
+    default_when_t when;
+    bool is_control; /* asked on all ranks alike: no rank may be named */
+} points[PL_INJECT_POINTS] = {
+    {"load.alloc", "plain", EVERY_TIME, true},
+    {"write.owner", "shift", EVERY_TIME, true},
+    {"split", "during-write", ONCE, true},
+    {"load", "delay", EVERY_TIME, false},
+    {"load", "fail", ONCE_ON_ONE_RANK, false},
+    {"host.alloc", "fail", ONCE_ON_ONE_RANK, false},
+    {"flip", "device", ONCE_ON_ONE_RANK, false},
+    {"flip", "host", ONCE_ON_ONE_RANK, false},
+    {"flip", "transfer", ONCE_ON_ONE_RANK, false},
+    {"transfer", "abort", ONCE_ON_ONE_RANK, false},
+    {"backup", "fail", ONCE_ON_ONE_RANK, false},
+    {"rank", "die", ONCE_ON_ONE_RANK, false},
+    {"rank", "stall", ONCE_ON_ONE_RANK, false},
+};
+
+#define POINTS                                                                 \
+    "load.alloc=plain, write.owner=shift, split.during-write, load.delay, "    \
+    "load.fail, host.alloc=fail, flip=device|host|transfer, transfer.abort, "  \
+    "backup.fail, rank.die, rank.stall"
+#define WHENS "rank:R, count:K (from 1), every, tick:T"
+
+const char *pl_inject_help(void)
+{
+    return "load.alloc=plain       load-back allocates without saved owners\n"
+           "write.owner=shift      a backup records owners one lane off\n"
+           "split.during-write     a node is split while its backup runs\n"
+           "load.delay             a load-back ends as late as it may\n"
+           "load.fail              a load-back fails on one rank\n"
+           "host.alloc=fail        host memory cannot be had on one rank\n"
+           "flip=device|host|transfer  one bit of a page flips in that tier\n"
+           "transfer.abort         a send fails on one rank\n"
+           "backup.fail            a backup fails on one rank\n"
+           "rank.die               a rank kills itself\n"
+           "rank.stall             a rank stops answering\n"
+           "@WHEN: comma-separated " WHENS "\n";
+}
+
+/* ---------------------------------------------------------------- parsing */
+
+/* A piece of a text, without a copy. */
+typedef struct piece {
+    const char *at;
+    size_t n;
+} piece_t;
+
+static bool piece_is(piece_t piece, const char *text)
+{
+    return (strlen(text) == piece.n) && (memcmp(piece.at, text, piece.n) == 0);
+}
+
+/* The piece up to the first `mark` (or all); *rest_p what follows the mark. */
+static piece_t cut(piece_t text, char mark, piece_t *rest_p)
+{
+    const char *found = memchr(text.at, mark, text.n);
+    piece_t first     = text;
+
+    *rest_p = (piece_t){text.at + text.n, 0};
+    if (found != NULL) {
+        first.n    = (size_t)(found - text.at);
+        rest_p->at = found + 1;
+        rest_p->n  = text.n - first.n - 1;
+    }
+    return first;
+}
+
+/* "name=action", "name.action", or "name" alone where it names one point. */
+static bool names_point(piece_t text, size_t p)
+{
+    size_t n     = strlen(points[p].name);
+    bool is_only = strchr(points[p].name, '.') != NULL;
+    char mark;
+
+    if ((text.n < n) || (memcmp(text.at, points[p].name, n) != 0)) {
+        return false;
+    }
+    if (text.n == n) {
+        return is_only;
+    }
+    mark = text.at[n];
+    return ((mark == '=') || (!is_only && (mark == '.'))) &&
+           piece_is((piece_t){text.at + n + 1, text.n - n - 1},
+                    points[p].action);
+}
+
+static bool parse_number(piece_t text, int64_t most, int64_t *number_p)
+{
+    int64_t number = 0;
+
+    if (text.n == 0) {
+        return false;
+    }
+    for (size_t i = 0; i < text.n; i++) {
+        int64_t digit = text.at[i] - '0';
+
+        if ((digit < 0) || (digit > 9) || (number > (most - digit) / 10)) {
+            return false;
+        }
+        number = number * 10 + digit;
+    }
+    *number_p = number;
+    return true;
+}
+
+static bool parse_when(piece_t text, pl_inject_rule_t *rule)
+{
+    piece_t value;
+    piece_t name   = cut(text, ':', &value);
+    int64_t number = 0;
+
+    if (piece_is(text, "every")) {
+        rule->every = true;
+        rule->count = 0;
+        return true;
+    }
+    if (piece_is(name, "rank") && parse_number(value, INT32_MAX, &number)) {
+        rule->rank = (int32_t)number;
+        return true;
+    }
+    if (piece_is(name, "count") && parse_number(value, INT64_MAX, &number) &&
+        (number >= 1)) {
+        rule->every = false;
+        rule->count = number;
+        return true;
+    }
+    return piece_is(name, "tick") &&
+           parse_number(value, INT64_MAX, &rule->tick);
+}
+
+static pl_inject_rule_t default_rule(default_when_t when)
+{
+    pl_inject_rule_t rule = {.active = true,
+                             .every  = when == EVERY_TIME,
+                             .rank   = when == ONCE_ON_ONE_RANK ? 0 : -1,
+                             .count  = when == EVERY_TIME ? 0 : 1};
+
+    return rule;
+}
+
+pl_status_t pl_inject_parse(pl_inject_t *inject, const char *text,
+                            const pl_log_t *log)
+{
+    piece_t whens;
+    piece_t point = cut((piece_t){text, strlen(text)}, '@', &whens);
+    bool has_when = strchr(text, '@') != NULL;
+    size_t p      = 0;
+    pl_inject_rule_t rule;
+
+    while ((p < PL_INJECT_POINTS) && !names_point(point, p)) {
+        p++;
+    }
+    if (p == PL_INJECT_POINTS) {
+        pl_log(log, PL_LOG_ERROR,
+               "--inject %s: no such point; there are " POINTS, text);
+        return PL_ERR_ARGUMENT;
+    }
+    rule = default_rule(points[p].when);
+    while (has_when) {
+        bool is_last = memchr(whens.at, ',', whens.n) == NULL;
+        piece_t when = cut(whens, ',', &whens);
+
+        if (!parse_when(when, &rule)) {
+            pl_log(log, PL_LOG_ERROR,
+                   "--inject %s: '%.*s' is no time; it may be " WHENS, text,
+                   (int)when.n, when.at);
+            return PL_ERR_ARGUMENT;
+        }
+        has_when = !is_last;
+    }
+    if (points[p].is_control && (rule.rank >= 0)) {
+        pl_log(log, PL_LOG_ERROR,
+               "--inject %s: this point is the same on all ranks; leave out "
+               "rank:%d",
+               text, (int)rule.rank);
+        return PL_ERR_ARGUMENT;
+    }
+    inject->rules[p] = rule;
+    return PL_OK;
+}
+
+/* ----------------------------------------------------------------- asking */
+
+bool pl_inject_hit(pl_inject_t *inject, pl_inject_point_t point, int rank,
+                   int64_t tick)
+{
+    pl_inject_rule_t *rule;
+
+    assert((point >= 0) && (point < PL_INJECT_POINTS));
+    if (inject == NULL) {
+        return false;
+    }
+    rule = &inject->rules[point];
+    if (!rule->active || (tick < rule->tick) ||
+        ((rule->rank >= 0) && (rule->rank != rank))) {
+        return false;
+    }
+    rule->reached++;
+    return rule->every || (rule->reached == rule->count);
+}
