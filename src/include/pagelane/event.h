@@ -10,6 +10,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <pagelane/layout.h>
 
@@ -91,8 +92,9 @@ typedef struct pl_event {
 /* An event with no request, node, op or pages. */
 static inline pl_event_t pl_event_make(pl_event_kind_t kind)
 {
-    pl_event_t event = {0};
+    pl_event_t event; /* = {0} is no C++ where an enum comes first */
 
+    memset(&event, 0, sizeof(event));
     event.kind    = kind;
     event.request = -1;
     event.node    = -1;

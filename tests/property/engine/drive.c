@@ -8,6 +8,15 @@
 
 #define MAX_HOMES PL_MAX_RANKS
 
+/* Check writes a file at every assertion; millions of them want a plain test.
+ */
+#define MUST(condition, ...)                                                   \
+    do {                                                                       \
+        if (!(condition)) {                                                    \
+            ck_abort_msg(__VA_ARGS__);                                         \
+        }                                                                      \
+    } while (0)
+
 /* What a slot holds: the chain of page keys down to this page; 0: nothing. */
 typedef struct memory {
     uint64_t *device, *host;     /* [logical page] */
@@ -173,7 +182,7 @@ static void take_off(driver_t *driver, const pl_op_t *op, const uint64_t *from,
     flight_t *flight = &driver->flights[driver->n_flights++];
     size_t n         = (size_t)op->n_pages;
 
-    ck_assert_int_lt(driver->n_flights, MAX_FLIGHTS);
+    MUST(driver->n_flights < MAX_FLIGHTS, "too many copies under way");
     flight->id    = op->id;
     flight->kind  = op->kind;
     flight->home  = op->home;
@@ -183,9 +192,8 @@ static void take_off(driver_t *driver, const pl_op_t *op, const uint64_t *from,
     for (size_t i = 0; i < n; i++) {
         flight->to[i]    = to[i];
         flight->bytes[i] = from[source[i]];
-        ck_assert_msg(flight->bytes[i] != 0,
-                      "%s reads page %d that nobody wrote",
-                      pl_op_kind_text(op->kind), source[i]);
+        MUST(flight->bytes[i] != 0, "%s reads page %d that nobody wrote",
+             pl_op_kind_text(op->kind), source[i]);
     }
 }
 
@@ -242,8 +250,9 @@ static void prefill(driver_t *driver, const pl_op_t *op)
     int32_t P     = driver->params->config.page_tokens;
     int32_t first = op->first_token / P;
 
-    ck_assert_int_eq(op->first_token % P, 0);
-    ck_assert_int_eq(op->n_pages, (op->first_token + op->n_tokens + P - 1) / P);
+    MUST((op->first_token % P == 0) &&
+             (op->n_pages == (op->first_token + op->n_tokens + P - 1) / P),
+         "chunk of request %d is not whole pages", op->request);
     if (op->load != 0) {
         land_early(driver, op->load);
     }
@@ -251,13 +260,12 @@ static void prefill(driver_t *driver, const pl_op_t *op)
         uint64_t *slot = &driver->memory.device[op->pages[p]];
 
         if (p < first) {
-            ck_assert_msg(
-                *slot == expected(driver, op->request, p),
-                "request %d reads page %d of position %d: wrong bytes",
-                op->request, op->pages[p], p);
+            MUST(*slot == expected(driver, op->request, p),
+                 "request %d reads page %d of position %d: wrong bytes",
+                 op->request, op->pages[p], p);
         } else {
-            ck_assert_int_ge(op->pages[p],
-                             driver->params->config.n_prefill); /* scratch */
+            MUST(op->pages[p] >= driver->params->config.n_prefill,
+                 "page %d is scratch", op->pages[p]);
             *slot = expected(driver, op->request, p);
         }
     }
@@ -269,11 +277,12 @@ static void decode(driver_t *driver, const pl_op_t *op)
     int32_t page     = op->first_token / P;
     uint64_t *memory = driver->memory.decode[op->home];
 
-    ck_assert_int_lt(page, op->n_pages);
+    MUST(page < op->n_pages, "request %d has no page to grow into",
+         op->request);
     for (int32_t p = 0; p < page; p++) {
-        ck_assert_msg(memory[op->pages[p]] != 0,
-                      "request %d decodes over page %d that nobody wrote",
-                      op->request, op->pages[p]);
+        MUST(memory[op->pages[p]] != 0,
+             "request %d decodes over page %d that nobody wrote", op->request,
+             op->pages[p]);
     }
     memory[op->pages[page]] = expected(driver, op->request, page);
 }
@@ -371,17 +380,18 @@ static void one_tick(driver_t *driver, int check_every)
     pl_plan_t *plan = NULL;
     uint64_t *words;
 
-    ck_assert_int_eq(pl_engine_plan(driver->engine, &plan), PL_OK);
+    MUST(pl_engine_plan(driver->engine, &plan) == PL_OK, "the engine gave up");
     words = calloc((size_t)pl_plan_words(plan) + 1, sizeof(*words));
     draw_failures(driver, plan, words);
     for (int32_t i = 0; i < plan->n_due; i++) {
         land(driver, plan->due[i].id);
     }
-    ck_assert_int_eq(pl_engine_commit(driver->engine, words), PL_OK);
+    MUST(pl_engine_commit(driver->engine, words) == PL_OK,
+         "the engine gave up");
     free(words);
     execute(driver, plan);
     if (plan->tick % check_every == 0) {
-        ck_assert_int_eq(pl_engine_check(driver->engine), PL_OK);
+        MUST(pl_engine_check(driver->engine) == PL_OK, "the state is unsound");
         driver->decisions =
             pl_fold64(driver->decisions, pl_engine_state_hash(driver->engine));
     }
