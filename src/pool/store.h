@@ -134,9 +134,8 @@ static inline uint8_t *pl_store_page(const pl_store_t *store, int which,
            (size_t)slot * store->stride[which];
 }
 
-static inline pl_page_header_t *pl_store_header(const pl_store_t *store,
-                                                int which, int32_t layer,
-                                                int32_t slot)
+static inline pl_page_header_t *
+pl_store_header(const pl_store_t *store, int which, int32_t layer, int32_t slot)
 {
     assert((slot >= 0) && (slot < store->layout.n_slots));
     return store->headers +

@@ -1,0 +1,107 @@
+/* exec/compute.h - what makes KV rows and tokens out of tokens, behind a table.
+ *
+ * The data plane (exec/data.h) says when and where: it allocates, copies,
+ * waits, gathers and checks.  A compute says what the bytes are.  `stamp` is
+ * one; a real model is another.  One compute belongs to one rank and one
+ * thread.
+ *
+ * A chunk, on every prefill rank:
+ *     reserve, begin, then for each layer: write (once per run of own pages),
+ *     read; then end
+ * A decode step, on the request's home:
+ *     for each layer: step_layer; then step_end
+ * A row may be read only from its stored form.
+ */
+#ifndef PL_EXEC_COMPUTE_H
+#define PL_EXEC_COMPUTE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <pagelane/status.h>
+
+#include "pool/store.h"
+
+typedef struct pl_compute pl_compute_t;
+
+/* Tokens first .. first + n - 1 of a request: its prompt, then what it has said
+ * so far. */
+typedef struct pl_token_reader {
+    void *context;
+    void (*read)(void *context, int32_t request, int32_t first, int32_t n,
+                 int32_t *tokens);
+} pl_token_reader_t;
+
+typedef struct pl_chunk {
+    int32_t request;
+    int32_t first_token; /* a multiple of the page size */
+    int32_t n_tokens;
+    bool last; /* the prompt ends here */
+} pl_chunk_t;
+
+/* Rows of own pages to be written, a run of positions. */
+typedef struct pl_rows {
+    const pl_store_t *store;
+    int32_t first_token; /* a multiple of the page size */
+    int32_t n_tokens;
+    const int32_t *slots; /* one per page */
+} pl_rows_t;
+
+/* All rows of a request in one layer of one store: page i lies at bytes +
+ * rows[i] * stride.  bytes == NULL: the layer has none. */
+typedef struct pl_view {
+    const uint8_t *bytes;
+    size_t stride;
+    const int32_t *rows;
+    pl_page_form_t form;
+    int32_t n_tokens;
+} pl_view_t;
+
+typedef struct pl_step {
+    int32_t request;
+    int32_t position; /* of the row to be made */
+    int32_t token;    /* the token at that position */
+    const pl_store_t *store;
+    const pl_page_t *slots; /* of pages 0 .. position / page size */
+} pl_step_t;
+
+typedef struct pl_compute_ops {
+    const char *name;
+
+    /* PL_ERR_MEMORY: the chunk is refused and nothing else happens with it. */
+    pl_status_t (*reserve)(pl_compute_t *self, const pl_chunk_t *chunk);
+    pl_status_t (*begin)(pl_compute_t *self, const pl_chunk_t *chunk);
+    pl_status_t (*write)(pl_compute_t *self, const pl_chunk_t *chunk,
+                         int32_t layer, const pl_rows_t *rows);
+    /* views[store] */
+    pl_status_t (*read)(pl_compute_t *self, const pl_chunk_t *chunk,
+                        int32_t layer, const pl_view_t *views);
+    /* Called where the last page of the prompt is computed, after the last
+     * chunk; `digest` is that of all rows read. */
+    pl_status_t (*end)(pl_compute_t *self, const pl_chunk_t *chunk,
+                       uint64_t digest, int32_t *token_p);
+
+    pl_status_t (*step_layer)(pl_compute_t *self, const pl_step_t *step,
+                              int32_t layer);
+    /* `digest` is that of all rows held, the new one included. */
+    pl_status_t (*step_end)(pl_compute_t *self, const pl_step_t *step,
+                            uint64_t digest, int32_t *token_p);
+    void (*close)(pl_compute_t *self);
+
+    /* optional, all or none: what the bytes must be, from tokens alone */
+    /* Digest of page `page` of the chunk's request (its rows up to the chunk's
+     * end); between begin and end. */
+    uint64_t (*expect_page)(pl_compute_t *self, const pl_chunk_t *chunk,
+                            int32_t layer, int store, int32_t page);
+    uint64_t (*expect_row)(pl_compute_t *self, const pl_chunk_t *chunk,
+                           int32_t layer, int store, int32_t position);
+    /* Digest of the first n_tokens rows of a request, all layers and stores. */
+    uint64_t (*expect_all)(pl_compute_t *self, int32_t request,
+                           int32_t n_tokens);
+} pl_compute_ops_t;
+
+struct pl_compute {
+    const pl_compute_ops_t *ops; /* first member of every compute */
+};
+
+#endif /* PL_EXEC_COMPUTE_H */

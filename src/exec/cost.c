@@ -1,0 +1,216 @@
+#include "exec/cost.h"
+
+#include <stdlib.h>
+
+#include "base/array.h"
+
+/* An operation under way that could be made to fail. */
+typedef struct cost_op {
+    int64_t id;
+    bool failed;
+    bool moves[PL_MAX_RANKS]; /* prefill ranks with pages of it */
+} cost_op_t;
+
+typedef struct cost {
+    pl_executor_t executor;
+    pl_cost_params_t params;
+    PL_ARRAY(cost_op_t) under_way;
+} cost_t;
+
+static bool counts(const cost_t *cost, int rank)
+{
+    return (cost->params.rank < 0) || (cost->params.rank == rank);
+}
+
+/* Who moves page i of an operation. */
+static int mover(const cost_t *cost, const pl_op_t *op, int32_t i)
+{
+    switch (op->kind) {
+    case PL_OP_LOAD:
+    case PL_OP_BACKUP:
+        return op->owners[i];
+    case PL_OP_PREFILL:
+    case PL_OP_SEND:
+        return pl_page_owner(op->pages[i], cost->params.n_prefill);
+    default:
+        return op->home;
+    }
+}
+
+/* Do any of the ranks that this executor stands for, and that move pages of it,
+ * fail at this point? */
+static bool injects(cost_t *cost, pl_inject_point_t point, const bool *moves,
+                    int64_t tick)
+{
+    bool any = false;
+
+    for (int rank = 0; rank < cost->params.n_prefill; rank++) {
+        if (moves[rank] && counts(cost, rank) &&
+            pl_inject_hit(cost->params.inject, point, rank, tick)) {
+            any = true;
+        }
+    }
+    return any;
+}
+
+static pl_status_t cost_reserve(pl_executor_t *self, const pl_plan_t *plan,
+                                uint64_t *bits)
+{
+    cost_t *cost = (cost_t *)self;
+
+    for (int32_t i = 0; i < plan->n_ops; i++) {
+        const pl_op_t *op        = &plan->ops[i];
+        bool moves[PL_MAX_RANKS] = {false};
+
+        if (op->kind != PL_OP_BACKUP) {
+            continue;
+        }
+        for (int32_t page = 0; page < op->n_pages; page++) {
+            moves[mover(cost, op, page)] = true;
+        }
+        if (injects(cost, PL_INJECT_HOST_ALLOC_FAIL, moves, plan->tick)) {
+            pl_plan_set_bit(bits, i);
+        }
+    }
+    return PL_OK;
+}
+
+static bool fails(cost_t *cost, const pl_due_t *due, const cost_op_t *op,
+                  int64_t tick)
+{
+    switch (due->kind) {
+    case PL_OP_LOAD:
+        return injects(cost, PL_INJECT_LOAD_FAIL, op->moves, tick);
+    case PL_OP_BACKUP:
+        return injects(cost, PL_INJECT_BACKUP_FAIL, op->moves, tick);
+    default:
+        return op->failed;
+    }
+}
+
+static pl_status_t cost_settle(pl_executor_t *self, const pl_plan_t *plan,
+                               uint64_t *bits)
+{
+    cost_t *cost = (cost_t *)self;
+
+    for (int32_t i = 0; i < plan->n_due; i++) {
+        size_t at = 0;
+
+        while ((at < cost->under_way.n) &&
+               (cost->under_way.items[at].id != plan->due[i].id)) {
+            at++;
+        }
+        if (at == cost->under_way.n) {
+            continue;
+        }
+        if (fails(cost, &plan->due[i], &cost->under_way.items[at],
+                  plan->tick)) {
+            pl_plan_set_bit(bits, plan->n_ops + i);
+        }
+        cost->under_way.items[at] = cost->under_way.items[--cost->under_way.n];
+    }
+    return PL_OK;
+}
+
+/* What an operation moves: of a chunk, the pages from its first token on. */
+static pl_status_t move(cost_t *cost, const pl_op_t *op, int64_t tick)
+{
+    cost_op_t under_way = {.id = op->id};
+    int64_t n           = 0;
+    int32_t first       = op->kind == PL_OP_PREFILL
+                              ? op->first_token / cost->params.page_tokens
+                              : 0;
+
+    for (int32_t i = first; i < op->n_pages; i++) {
+        int rank = mover(cost, op, i);
+
+        n += counts(cost, rank) ? 1 : 0;
+        if (rank < cost->params.n_prefill) {
+            under_way.moves[rank] = true;
+        }
+    }
+    cost->executor.counters.pages[op->kind] += n;
+    cost->executor.counters.bytes[op->kind] += n * cost->params.page_bytes;
+    if ((cost->params.inject == NULL) ||
+        ((op->kind != PL_OP_LOAD) && (op->kind != PL_OP_BACKUP) &&
+         (op->kind != PL_OP_SEND))) {
+        return PL_OK;
+    }
+    under_way.failed =
+        (op->kind == PL_OP_SEND) &&
+        injects(cost, PL_INJECT_TRANSFER_ABORT, under_way.moves, tick);
+    return PL_ARRAY_PUSH(&cost->under_way, under_way);
+}
+
+static pl_status_t cost_execute(pl_executor_t *self, const pl_plan_t *plan)
+{
+    cost_t *cost = (cost_t *)self;
+
+    for (int32_t i = 0; i < plan->n_ops; i++) {
+        const pl_op_t *op = &plan->ops[i];
+
+        if (op->cancelled || (op->kind == PL_OP_REENTER)) {
+            continue;
+        }
+        if (op->kind != PL_OP_DECODE) {
+            PL_TRY(move(cost, op, plan->tick));
+        } else if (counts(cost, op->home)) {
+            cost->executor.counters.pages[PL_OP_DECODE]++;
+            cost->executor.counters.bytes[PL_OP_DECODE] +=
+                cost->params.row_bytes;
+        }
+    }
+    return PL_OK;
+}
+
+static pl_status_t cost_finish(pl_executor_t *self, int64_t tick)
+{
+    (void)self;
+    (void)tick;
+    return PL_OK;
+}
+
+static pl_exec_result_t cost_result(pl_executor_t *self, int32_t request)
+{
+    pl_exec_result_t nothing = {0};
+
+    (void)self;
+    (void)request;
+    return nothing;
+}
+
+static void cost_stop(pl_executor_t *self)
+{
+    (void)self;
+}
+
+static void cost_close(pl_executor_t *self)
+{
+    cost_t *cost = (cost_t *)self;
+
+    PL_ARRAY_FREE(&cost->under_way);
+    free(cost);
+}
+
+static const pl_executor_ops_t cost_ops = {.name    = "cost",
+                                           .reserve = cost_reserve,
+                                           .settle  = cost_settle,
+                                           .execute = cost_execute,
+                                           .finish  = cost_finish,
+                                           .result  = cost_result,
+                                           .stop    = cost_stop,
+                                           .close   = cost_close};
+
+pl_status_t pl_cost_open(const pl_cost_params_t *params,
+                         pl_executor_t **executor_p)
+{
+    cost_t *cost = calloc(1, sizeof(*cost));
+
+    if (cost == NULL) {
+        return PL_ERR_MEMORY;
+    }
+    cost->executor.ops = &cost_ops;
+    cost->params       = *params;
+    *executor_p        = &cost->executor;
+    return PL_OK;
+}

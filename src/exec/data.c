@@ -1,0 +1,278 @@
+#include "exec/data.h"
+
+#include <stdlib.h>
+
+#include "exec/decode.h"
+#include "exec/move.h"
+#include "exec/prefill.h"
+#include "exec/send.h"
+
+typedef struct data {
+    pl_executor_t executor;
+    pl_exec_t exec;
+    pl_moves_t moves;
+    pl_sends_t sends;
+    pl_prefill_t prefill;
+} data_t;
+
+static data_t *begin(pl_executor_t *self, const pl_plan_t *plan)
+{
+    data_t *data    = (data_t *)self;
+    data->exec.plan = plan;
+    data->exec.tick = plan->tick;
+    return data;
+}
+
+/* ---- reserve
+ * -------------------------------------------------------------------- */
+
+static pl_status_t reserve_op(data_t *data, const pl_op_t *op)
+{
+    pl_exec_t *exec = &data->exec;
+
+    switch (op->kind) {
+    case PL_OP_BACKUP:
+        if ((pl_move_count(exec, op) > 0) &&
+            pl_exec_injects(exec, PL_INJECT_HOST_ALLOC_FAIL)) {
+            return PL_ERR_MEMORY;
+        }
+        return pl_move_reserve(exec, &data->moves, op);
+    case PL_OP_LOAD:
+    case PL_OP_OFFLOAD:
+    case PL_OP_RESUME:
+        return pl_move_reserve(exec, &data->moves, op);
+    case PL_OP_PREFILL:
+        return pl_prefill_reserve(exec, &data->prefill, op);
+    case PL_OP_SEND:
+        return pl_send_reserve(exec, &data->sends, op);
+    case PL_OP_DECODE:
+        return pl_decode_reserve(exec, op);
+    case PL_OP_REENTER:
+    case PL_OP_KINDS:
+        break;
+    }
+    return PL_OK;
+}
+
+static pl_status_t data_reserve(pl_executor_t *self, const pl_plan_t *plan,
+                                uint64_t *bits)
+{
+    data_t *data = begin(self, plan);
+
+    for (int32_t i = 0; i < plan->n_ops; i++) {
+        if (reserve_op(data, &plan->ops[i]) != PL_OK) {
+            pl_plan_set_bit(bits, i);
+        }
+    }
+    return PL_OK;
+}
+
+/* ---- settle
+ * --------------------------------------------------------------------- */
+
+static pl_status_t data_settle(pl_executor_t *self, const pl_plan_t *plan,
+                               uint64_t *bits)
+{
+    data_t *data = begin(self, plan);
+
+    for (int32_t i = 0; i < plan->n_due; i++) {
+        const pl_due_t *due = &plan->due[i];
+        bool failed         = false;
+
+        if (due->kind == PL_OP_SEND) {
+            PL_TRY(pl_send_settle(&data->exec, &data->sends, due->id, &failed));
+        } else {
+            PL_TRY(pl_move_settle(&data->exec, &data->moves, due->id, &failed));
+        }
+        if (failed) {
+            pl_plan_set_bit(bits, plan->n_ops + i);
+        }
+    }
+    return PL_OK;
+}
+
+/* ---- execute
+ * -------------------------------------------------------------------- */
+
+static pl_status_t execute_op(data_t *data, const pl_op_t *op)
+{
+    pl_exec_t *exec = &data->exec;
+
+    /* These have something to forget when they were cancelled. */
+    switch (op->kind) {
+    case PL_OP_LOAD:
+    case PL_OP_BACKUP:
+    case PL_OP_OFFLOAD:
+    case PL_OP_RESUME:
+        return pl_move_execute(exec, &data->moves, op);
+    case PL_OP_SEND:
+        return pl_send_execute(exec, &data->sends, op);
+    default:
+        break;
+    }
+    if (op->cancelled) {
+        return PL_OK;
+    }
+    switch (op->kind) {
+    case PL_OP_PREFILL:
+        return pl_prefill_execute(exec, &data->prefill, &data->moves, op);
+    case PL_OP_DECODE:
+        return pl_decode_execute(exec, op);
+    case PL_OP_REENTER:
+        return pl_decode_reenter(exec, op);
+    default:
+        return PL_OK;
+    }
+}
+
+static pl_status_t data_execute(pl_executor_t *self, const pl_plan_t *plan)
+{
+    data_t *data = begin(self, plan);
+
+    PL_TRY(pl_exec_poison_freed(&data->exec));
+    for (int32_t i = 0; i < plan->n_ops; i++) {
+        PL_TRY(execute_op(data, &plan->ops[i]));
+    }
+    return PL_OK;
+}
+
+/* ---- the rest
+ * -------------------------------------------------------------------- */
+
+static pl_status_t data_finish(pl_executor_t *self, int64_t tick)
+{
+    data_t *data    = (data_t *)self;
+    data->exec.plan = NULL;
+    data->exec.tick = tick;
+
+    pl_exec_check_all(&data->exec);
+    return pl_device_check(data->exec.device);
+}
+
+static pl_exec_result_t data_result(pl_executor_t *self, int32_t request)
+{
+    const data_t *data            = (const data_t *)self;
+    const pl_exec_request_t *mine = &data->exec.requests[request];
+    pl_exec_result_t result       = {.has_digest = mine->has_digest,
+                                     .digest     = mine->digest,
+                                     .tokens     = mine->generated.items,
+                                     .n_tokens   = (int32_t)mine->generated.n};
+
+    return result;
+}
+
+static void data_stop(pl_executor_t *self)
+{
+    data_t *data = (data_t *)self;
+
+    pl_sends_drain(&data->exec, &data->sends);
+}
+
+static void data_close(pl_executor_t *self)
+{
+    data_t *data    = (data_t *)self;
+    pl_exec_t *exec = &data->exec;
+
+    for (int32_t i = 0; (exec->requests != NULL) && (i < exec->source.count);
+         i++) {
+        PL_ARRAY_FREE(&exec->requests[i].generated);
+        PL_ARRAY_FREE(&exec->requests[i].decode_pages);
+    }
+    free(exec->requests);
+    if (exec->compute != NULL) {
+        exec->compute->ops->close(exec->compute);
+    }
+    pl_moves_free(&data->moves);
+    pl_sends_free(&data->sends);
+    pl_prefill_free(exec, &data->prefill);
+    pl_exec_close_tiers(exec);
+    free(data);
+}
+
+static const pl_executor_ops_t data_ops = {.name    = "stamp",
+                                           .reserve = data_reserve,
+                                           .settle  = data_settle,
+                                           .execute = data_execute,
+                                           .finish  = data_finish,
+                                           .result  = data_result,
+                                           .stop    = data_stop,
+                                           .close   = data_close};
+
+pl_status_t pl_data_open(const pl_data_params_t *params, pl_comm_t *comm,
+                         pl_device_t *device, pl_executor_t **executor_p)
+{
+    data_t *data = calloc(1, sizeof(*data));
+    pl_exec_t *exec;
+    pl_status_t status = PL_ERR_MEMORY;
+
+    if (data == NULL) {
+        return PL_ERR_MEMORY;
+    }
+    exec               = &data->exec;
+    data->executor.ops = &data_ops;
+    exec->rank         = comm->rank;
+    exec->n_ranks      = comm->n_ranks;
+    exec->n_prefill    = comm->n_prefill;
+    exec->n_decode     = params->n_decode;
+    exec->page_tokens  = params->layout.page_tokens;
+    exec->n_layers     = params->layout.n_layers;
+    exec->verify       = params->verify;
+    exec->log          = params->log;
+    exec->comm         = comm;
+    exec->device       = device;
+    exec->inject       = params->inject;
+    exec->source       = params->source;
+    exec->prompts      = params->prompts;
+    exec->violations   = &data->executor.violations;
+    exec->counters     = &data->executor.counters;
+    exec->requests =
+        calloc((size_t)params->source.count + 1, sizeof(*exec->requests));
+    if (exec->requests == NULL) {
+        goto err;
+    }
+    for (int32_t i = 0; i < params->source.count; i++) {
+        exec->requests[i].first_rank = -1;
+    }
+    PL_TRY_GOTO(status,
+                pl_exec_open_tiers(exec, &params->layout, &params->pages), err);
+    *executor_p = &data->executor;
+    return PL_OK;
+
+err:
+    data_close(&data->executor);
+    return status;
+}
+
+pl_token_reader_t pl_data_tokens(pl_executor_t *executor)
+{
+    data_t *data             = (data_t *)executor;
+    pl_token_reader_t reader = {.context = &data->exec,
+                                .read    = pl_exec_read_tokens};
+
+    return reader;
+}
+
+void pl_data_set_compute(pl_executor_t *executor, pl_compute_t *compute)
+{
+    ((data_t *)executor)->exec.compute = compute;
+}
+
+pl_status_t pl_data_expose(pl_executor_t *executor)
+{
+    data_t *data            = (data_t *)executor;
+    const pl_store_t *store = &data->exec.stores[PL_FREED_DEVICE];
+
+    if (data->exec.rank >= data->exec.n_prefill) {
+        return PL_OK;
+    }
+    PL_TRY(pl_comm_expose(data->exec.comm, PL_REGION_PAGES, store->bytes,
+                          pl_store_bytes(&store->layout)));
+    return pl_comm_expose(data->exec.comm, PL_REGION_HEADERS, store->headers,
+                          pl_store_n_headers(&store->layout) *
+                              sizeof(pl_page_header_t));
+}
+
+pl_store_t *pl_data_store(pl_executor_t *executor, int tier)
+{
+    return &((data_t *)executor)->exec.stores[tier];
+}

@@ -1,0 +1,405 @@
+#include "exec/move.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct move_page {
+    int32_t position; /* page of the request */
+    int32_t rows;
+    pl_page_t src, dst;
+    uint64_t dst_guard;
+} move_page_t;
+
+struct pl_move {
+    int64_t id;
+    pl_op_kind_t kind;
+    int32_t request;
+    int64_t node;
+    int32_t home;
+    int src, dst; /* tiers */
+    pl_stream_t stream;
+    int32_t n;
+    move_page_t *pages;    /* [n] */
+    pl_slot_pair_t *slots; /* [n] */
+    pl_copy_t *copies;     /* [n * PL_STORES], scratch */
+    uint64_t *digests;     /* [n][n_layers][PL_STORES], of the sources */
+    pl_fence_t *fences;    /* [n_layers] */
+    int32_t n_done;        /* layers */
+};
+
+/* ---- who moves what ---------------------------------------------------------
+ */
+
+static bool is_mine(const pl_exec_t *exec, const pl_op_t *op, int32_t i)
+{
+    if ((op->kind == PL_OP_LOAD) || (op->kind == PL_OP_BACKUP)) {
+        return op->owners[i] == exec->rank;
+    }
+    return op->home == exec->rank;
+}
+
+int32_t pl_move_count(const pl_exec_t *exec, const pl_op_t *op)
+{
+    int32_t n = 0;
+
+    for (int32_t i = 0; i < op->n_pages; i++) {
+        n += is_mine(exec, op, i) ? 1 : 0;
+    }
+    return n;
+}
+
+static void set_direction(pl_move_t *move)
+{
+    switch (move->kind) {
+    case PL_OP_LOAD:
+        move->src    = PL_FREED_HOST;
+        move->dst    = PL_FREED_DEVICE;
+        move->stream = PL_STREAM_LOAD;
+        break;
+    case PL_OP_BACKUP:
+        move->src    = PL_FREED_DEVICE;
+        move->dst    = PL_FREED_HOST;
+        move->stream = PL_STREAM_BACKUP;
+        break;
+    case PL_OP_OFFLOAD:
+        move->src    = PL_FREED_DECODE;
+        move->dst    = PL_FREED_DECODE_HOST;
+        move->stream = PL_STREAM_DECODE;
+        break;
+    default:
+        move->src    = PL_FREED_DECODE_HOST;
+        move->dst    = PL_FREED_DECODE;
+        move->stream = PL_STREAM_DECODE;
+        break;
+    }
+}
+
+/* ---- memory
+ * ------------------------------------------------------------------ */
+
+static void free_move(pl_move_t *move)
+{
+    if (move == NULL) {
+        return;
+    }
+    free(move->pages);
+    free(move->slots);
+    free(move->copies);
+    free(move->digests);
+    free(move->fences);
+    free(move);
+}
+
+static pl_move_t *make_move(const pl_exec_t *exec, const pl_op_t *op, int32_t n)
+{
+    pl_move_t *move = calloc(1, sizeof(*move));
+    size_t pages    = (size_t)n;
+    size_t layers   = (size_t)exec->n_layers;
+
+    if (move == NULL) {
+        return NULL;
+    }
+    move->id      = op->id;
+    move->kind    = op->kind;
+    move->request = op->request;
+    move->node    = op->node;
+    move->home    = op->home;
+    move->n       = n;
+    move->pages   = calloc(pages, sizeof(*move->pages));
+    move->slots   = calloc(pages, sizeof(*move->slots));
+    move->copies  = calloc(pages * PL_STORES, sizeof(*move->copies));
+    move->digests = calloc(pages * layers * PL_STORES, sizeof(*move->digests));
+    move->fences  = calloc(layers, sizeof(*move->fences));
+    if ((move->pages == NULL) || (move->slots == NULL) ||
+        (move->copies == NULL) || (move->digests == NULL) ||
+        (move->fences == NULL)) {
+        free_move(move);
+        return NULL;
+    }
+    set_direction(move);
+    return move;
+}
+
+static size_t find(const pl_moves_t *moves, int64_t id)
+{
+    for (size_t i = 0; i < moves->n; i++) {
+        if (moves->items[i]->id == id) {
+            return i;
+        }
+    }
+    return moves->n;
+}
+
+static void forget(pl_moves_t *moves, size_t i)
+{
+    free_move(moves->items[i]);
+    memmove(&moves->items[i], &moves->items[i + 1],
+            (moves->n - i - 1) * sizeof(*moves->items));
+    moves->n--;
+}
+
+void pl_moves_free(pl_moves_t *moves)
+{
+    for (size_t i = 0; i < moves->n; i++) {
+        free_move(moves->items[i]);
+    }
+    PL_ARRAY_FREE(moves);
+}
+
+pl_status_t pl_move_reserve(pl_exec_t *exec, pl_moves_t *moves,
+                            const pl_op_t *op)
+{
+    int32_t n = pl_move_count(exec, op);
+    pl_move_t *move;
+
+    if (n == 0) {
+        return PL_OK;
+    }
+    move = make_move(exec, op, n);
+    if (move == NULL) {
+        return PL_ERR_MEMORY;
+    }
+    n = 0;
+    for (int32_t i = 0; i < op->n_pages; i++) {
+        move_page_t *page = &move->pages[n];
+        bool from_pages =
+            (op->kind == PL_OP_BACKUP) || (op->kind == PL_OP_OFFLOAD);
+
+        if (!is_mine(exec, op, i)) {
+            continue;
+        }
+        page->position = op->first_page + i;
+        page->rows     = (op->owners != NULL)
+                             ? exec->page_tokens
+                             : pl_exec_rows(exec, page->position, op->n_tokens);
+        page->src      = from_pages ? op->pages[i] : op->other[i];
+        page->dst      = from_pages ? op->other[i] : op->pages[i];
+        n++;
+    }
+    if (PL_ARRAY_PUSH(moves, move) != PL_OK) {
+        free_move(move);
+        return PL_ERR_MEMORY;
+    }
+    return PL_OK;
+}
+
+/* ---- start
+ * ------------------------------------------------------------------- */
+
+static pl_exec_site_t source_site(const pl_exec_t *exec, const pl_move_t *move,
+                                  int32_t i)
+{
+    static const pl_place_t places[PL_TIERS] = {
+        PL_PLACE_DEVICE, PL_PLACE_HOST, PL_PLACE_DECODE, PL_PLACE_DECODE_HOST};
+    pl_exec_site_t site = {.place = places[move->src],
+                           .tier  = move->src,
+                           .page  = move->pages[i].src,
+                           .home  = move->home,
+                           .position =
+                               move->pages[i].position * exec->page_tokens,
+                           .request = move->request,
+                           .node    = move->node};
+
+    return site;
+}
+
+static uint64_t *digest_at(const pl_exec_t *exec, const pl_move_t *move,
+                           int32_t i, int32_t layer, int which)
+{
+    return &move->digests[((size_t)i * (size_t)exec->n_layers + (size_t)layer) *
+                              PL_STORES +
+                          (size_t)which];
+}
+
+/* Read the headers of the sources; was what is wanted ever written here? */
+static void take_sources(pl_exec_t *exec, pl_move_t *move, int32_t i)
+{
+    const pl_store_t *src = &exec->stores[move->src];
+    pl_exec_site_t site   = source_site(exec, move, i);
+    uint64_t want = pl_exec_guard(exec, move->src, site.page, move->home);
+
+    for (int32_t layer = 0; layer < exec->n_layers; layer++) {
+        for (int which = 0; which < PL_STORES; which++) {
+            const pl_page_header_t *header;
+
+            if (!pl_store_has(&src->layout, which, layer)) {
+                continue;
+            }
+            header = pl_store_header(src, which, layer, move->slots[i].src);
+            *digest_at(exec, move, i, layer, which) = header->digest;
+            if (pl_exec_verifies(exec) && (header->guard != want)) {
+                pl_exec_violate(exec, PL_INVARIANT_WRITTEN, &site, layer, which,
+                                site.position);
+            }
+        }
+    }
+}
+
+static pl_status_t queue_layer(pl_exec_t *exec, pl_move_t *move, int32_t layer,
+                               bool late)
+{
+    const pl_store_t *src = &exec->stores[move->src];
+    const pl_store_t *dst = &exec->stores[move->dst];
+    int32_t n             = 0;
+
+    for (int which = 0; which < PL_STORES; which++) {
+        if (pl_store_has(&src->layout, which, layer)) {
+            n += pl_copies_build(move->slots, move->n,
+                                 pl_store_page(src, which, layer, 0),
+                                 pl_store_page(dst, which, layer, 0),
+                                 src->stride[which], move->copies + n);
+        }
+    }
+    PL_TRY(pl_device_copy(exec->device, move->stream, move->copies, n, late));
+    return pl_device_record(exec->device, move->stream, &move->fences[layer]);
+}
+
+pl_status_t pl_move_execute(pl_exec_t *exec, pl_moves_t *moves,
+                            const pl_op_t *op)
+{
+    size_t at = find(moves, op->id);
+    pl_move_t *move;
+    bool late;
+
+    if (at == moves->n) {
+        return PL_OK;
+    }
+    if (op->cancelled) {
+        forget(moves, at);
+        return PL_OK;
+    }
+    move = moves->items[at];
+    for (int32_t i = 0; i < move->n; i++) {
+        move_page_t *page = &move->pages[i];
+
+        move->slots[i].src = pl_exec_slot(exec, move->src, page->src);
+        move->slots[i].dst = pl_exec_slot(exec, move->dst, page->dst);
+        page->dst_guard = pl_exec_guard(exec, move->dst, page->dst, move->home);
+        take_sources(exec, move, i);
+    }
+    late = (move->kind == PL_OP_LOAD) &&
+           pl_exec_injects(exec, PL_INJECT_LOAD_DELAY);
+    for (int32_t layer = 0; layer < exec->n_layers; layer++) {
+        PL_TRY(queue_layer(exec, move, layer, late));
+    }
+    exec->counters->pages[move->kind] += move->n;
+    exec->counters->bytes[move->kind] +=
+        move->n * (int64_t)pl_store_page_bytes(&exec->stores[move->src].layout);
+    return PL_OK;
+}
+
+/* ---- end
+ * --------------------------------------------------------------------- */
+
+/* The bytes at the destination are those that the source's writer wrote: a page
+ * that was overwritten under a late copy does not get through. */
+static void arrive(pl_exec_t *exec, const pl_move_t *move, int32_t i,
+                   int32_t layer, int which)
+{
+    const pl_store_t *dst    = &exec->stores[move->dst];
+    const move_page_t *page  = &move->pages[i];
+    int32_t slot             = move->slots[i].dst;
+    int32_t position         = page->position * exec->page_tokens;
+    uint64_t want            = *digest_at(exec, move, i, layer, which);
+    pl_page_header_t *header = pl_store_header(dst, which, layer, slot);
+
+    header->guard            = page->dst_guard;
+    header->digest           = want;
+    dst->tags[slot].position = position;
+    dst->tags[slot].rows     = page->rows;
+    if (!pl_exec_verifies(exec)) {
+        return;
+    }
+    exec->counters->page_checks++;
+    if (pl_exec_digest(&dst->form[which],
+                       pl_store_page(dst, which, layer, slot), layer, which,
+                       page->rows, position) != want) {
+        pl_exec_site_t site = source_site(exec, move, i);
+
+        pl_exec_violate(exec, PL_INVARIANT_BYTES, &site, layer, which,
+                        position);
+    }
+}
+
+static pl_status_t complete_layer(pl_exec_t *exec, pl_move_t *move)
+{
+    int32_t layer = move->n_done;
+
+    PL_TRY(pl_device_wait(exec->device, move->stream, move->fences[layer]));
+    for (int32_t i = 0; i < move->n; i++) {
+        for (int which = 0; which < PL_STORES; which++) {
+            if (pl_store_has(&exec->stores[move->dst].layout, which, layer)) {
+                arrive(exec, move, i, layer, which);
+            }
+        }
+    }
+    if ((layer == 0) && (move->kind == PL_OP_LOAD) &&
+        pl_exec_injects(exec, PL_INJECT_FLIP_DEVICE)) {
+        pl_exec_flip(exec, move->dst, move->slots[0].dst, layer,
+                     move->pages[0].rows);
+    }
+    move->n_done++;
+    return PL_OK;
+}
+
+pl_status_t pl_move_wait(pl_exec_t *exec, pl_moves_t *moves, int64_t id,
+                         int32_t layer)
+{
+    size_t at = find(moves, id);
+
+    while ((at < moves->n) && (moves->items[at]->n_done <= layer)) {
+        PL_TRY(complete_layer(exec, moves->items[at]));
+    }
+    return PL_OK;
+}
+
+/* What a request that comes back holds is read from what came back. */
+static void resume(pl_exec_t *exec, const pl_move_t *move)
+{
+    const pl_store_t *store = &exec->stores[move->dst];
+    uint64_t held           = 0;
+
+    for (int32_t i = 0; i < move->n; i++) {
+        for (int32_t layer = 0; layer < exec->n_layers; layer++) {
+            for (int which = 0; which < PL_STORES; which++) {
+                if (pl_store_has(&store->layout, which, layer)) {
+                    held += pl_exec_digest(
+                        &store->form[which],
+                        pl_store_page(store, which, layer, move->slots[i].dst),
+                        layer, which, move->pages[i].rows,
+                        move->pages[i].position * exec->page_tokens);
+                }
+            }
+        }
+    }
+    exec->requests[move->request].digest_held = held;
+}
+
+pl_status_t pl_move_settle(pl_exec_t *exec, pl_moves_t *moves, int64_t id,
+                           bool *failed_p)
+{
+    size_t at = find(moves, id);
+    pl_move_t *move;
+
+    *failed_p = false;
+    if (at == moves->n) {
+        return PL_OK;
+    }
+    move = moves->items[at];
+    while (move->n_done < exec->n_layers) {
+        PL_TRY(complete_layer(exec, move));
+    }
+    if (move->kind == PL_OP_LOAD) {
+        *failed_p = pl_exec_injects(exec, PL_INJECT_LOAD_FAIL);
+    } else if (move->kind == PL_OP_BACKUP) {
+        *failed_p = pl_exec_injects(exec, PL_INJECT_BACKUP_FAIL);
+        if (pl_exec_injects(exec, PL_INJECT_FLIP_HOST)) {
+            pl_exec_flip(exec, move->dst, move->slots[0].dst, 0,
+                         move->pages[0].rows);
+        }
+    } else if (move->kind == PL_OP_RESUME) {
+        resume(exec, move);
+    }
+    forget(moves, at);
+    return PL_OK;
+}

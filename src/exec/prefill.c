@@ -1,0 +1,371 @@
+#include "exec/prefill.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What a chunk's layers share. */
+typedef struct pass {
+    const pl_op_t *op;
+    pl_chunk_t chunk;
+    int32_t end;     /* tokens that the views show */
+    bool hash;       /* views are hashed here */
+    uint64_t digest; /* of all rows read */
+} pass_t;
+
+/* ---- memory
+ * ------------------------------------------------------------------ */
+
+static void free_views(pl_exec_t *exec, pl_prefill_t *prefill)
+{
+    for (int which = 0; which < PL_STORES; which++) {
+        pl_device_free(exec->device, prefill->views[which]);
+        free(prefill->rows[which]);
+    }
+    free(prefill->headers);
+    free(prefill->guards);
+    free(prefill->slots);
+    memset(prefill, 0, sizeof(*prefill));
+}
+
+static pl_status_t make_views(pl_exec_t *exec, pl_prefill_t *prefill,
+                              int32_t n_pages)
+{
+    const pl_store_t *store = &exec->stores[PL_FREED_DEVICE];
+    size_t n                = (size_t)n_pages;
+
+    for (int which = 0; which < PL_STORES; which++) {
+        void *view = NULL;
+
+        PL_TRY(pl_device_alloc(exec->device, n * store->stride[which],
+                               "a view of a prompt", &view));
+        prefill->views[which] = view;
+        prefill->rows[which]  = calloc(n, sizeof(*prefill->rows[which]));
+        if (prefill->rows[which] == NULL) {
+            return PL_ERR_MEMORY;
+        }
+    }
+    prefill->headers = calloc(n, sizeof(pl_page_header_t));
+    prefill->guards  = calloc(n, sizeof(*prefill->guards));
+    prefill->slots   = calloc(n, sizeof(*prefill->slots));
+    if ((prefill->headers == NULL) || (prefill->guards == NULL) ||
+        (prefill->slots == NULL)) {
+        return PL_ERR_MEMORY;
+    }
+    prefill->room = n_pages;
+    return PL_OK;
+}
+
+static pl_chunk_t chunk_of(const pl_op_t *op)
+{
+    pl_chunk_t chunk = {.request     = op->request,
+                        .first_token = op->first_token,
+                        .n_tokens    = op->n_tokens,
+                        .last        = op->last};
+
+    return chunk;
+}
+
+pl_status_t pl_prefill_reserve(pl_exec_t *exec, pl_prefill_t *prefill,
+                               const pl_op_t *op)
+{
+    pl_chunk_t chunk = chunk_of(op);
+    int32_t room     = prefill->room > 0 ? prefill->room : 64;
+    pl_status_t status;
+
+    if (exec->rank >= exec->n_prefill) {
+        return PL_OK;
+    }
+    if (op->n_pages > prefill->room) {
+        while (room < op->n_pages) {
+            room = room > INT32_MAX / 2 ? op->n_pages : room * 2;
+        }
+        free_views(exec, prefill);
+        status = make_views(exec, prefill, room);
+        if (status != PL_OK) {
+            free_views(exec, prefill);
+            return status;
+        }
+    }
+    return exec->compute->ops->reserve(exec->compute, &chunk);
+}
+
+void pl_prefill_free(pl_exec_t *exec, pl_prefill_t *prefill)
+{
+    free_views(exec, prefill);
+}
+
+/* ---- writing
+ * ------------------------------------------------------------------ */
+
+static bool is_mine(const pl_exec_t *exec, const pass_t *pass, int32_t page)
+{
+    return pl_page_owner(pass->op->pages[page], exec->n_prefill) == exec->rank;
+}
+
+static int32_t rows_of(const pl_exec_t *exec, const pass_t *pass, int32_t page)
+{
+    return pl_exec_rows(exec, page, pass->end);
+}
+
+/* Stamp what was just written: guard word, and the digest of the stored rows.
+ */
+static void stamp_page(pl_exec_t *exec, const pl_prefill_t *prefill,
+                       const pass_t *pass, int32_t layer, int32_t page)
+{
+    const pl_store_t *store = &exec->stores[PL_FREED_DEVICE];
+    int32_t slot = pl_exec_slot(exec, PL_FREED_DEVICE, pass->op->pages[page]);
+    int32_t rows = rows_of(exec, pass, page);
+
+    store->tags[slot].position = page * exec->page_tokens;
+    store->tags[slot].rows     = rows;
+    for (int which = 0; which < PL_STORES; which++) {
+        pl_page_header_t *header;
+
+        if (!pl_store_has(&store->layout, which, layer)) {
+            continue;
+        }
+        header         = pl_store_header(store, which, layer, slot);
+        header->guard  = prefill->guards[page];
+        header->digest = 0;
+        if (pl_exec_verifies(exec)) {
+            header->digest = pl_exec_digest(
+                &store->form[which], pl_store_page(store, which, layer, slot),
+                layer, which, rows, page * exec->page_tokens);
+        }
+    }
+}
+
+/* Own pages first .. last of the chunk are a run of positions: one call. */
+static pl_status_t write_run(pl_exec_t *exec, pl_prefill_t *prefill,
+                             const pass_t *pass, int32_t layer, int32_t first,
+                             int32_t last)
+{
+    pl_rows_t rows = {.store       = &exec->stores[PL_FREED_DEVICE],
+                      .first_token = first * exec->page_tokens,
+                      .slots       = prefill->slots};
+    int32_t end    = (last + 1) * exec->page_tokens;
+
+    end           = end < pass->end ? end : pass->end;
+    rows.n_tokens = end - rows.first_token;
+    for (int32_t page = first; page <= last; page++) {
+        prefill->slots[page - first] =
+            pl_exec_slot(exec, PL_FREED_DEVICE, pass->op->pages[page]);
+    }
+    PL_TRY(
+        exec->compute->ops->write(exec->compute, &pass->chunk, layer, &rows));
+    for (int32_t page = first; page <= last; page++) {
+        stamp_page(exec, prefill, pass, layer, page);
+    }
+    return PL_OK;
+}
+
+static pl_status_t write_layer(pl_exec_t *exec, pl_prefill_t *prefill,
+                               const pass_t *pass, int32_t layer)
+{
+    int32_t n    = pass->op->n_pages;
+    int32_t page = pass->chunk.first_token / exec->page_tokens;
+    bool flips   = layer == 0; /* once a chunk */
+
+    while (page < n) {
+        int32_t last = page;
+
+        if (!is_mine(exec, pass, page)) {
+            page++;
+            continue;
+        }
+        while ((last + 1 < n) && is_mine(exec, pass, last + 1)) {
+            last++;
+        }
+        PL_TRY(write_run(exec, prefill, pass, layer, page, last));
+        if (flips && pl_exec_injects(exec, PL_INJECT_FLIP_DEVICE)) {
+            pl_exec_flip(exec, PL_FREED_DEVICE, prefill->slots[0], layer,
+                         rows_of(exec, pass, page));
+        }
+        flips = false;
+        page  = last + 1;
+    }
+    return PL_OK;
+}
+
+/* ---- reading
+ * ------------------------------------------------------------------ */
+
+static pl_status_t gather(pl_exec_t *exec, pl_prefill_t *prefill,
+                          const pass_t *pass, int32_t layer, int which)
+{
+    const pl_store_t *store = &exec->stores[PL_FREED_DEVICE];
+    pl_gather_t all         = {.pages   = pass->op->pages,
+                               .n_pages = pass->op->n_pages,
+                               .n_parts = 2,
+                               .rows    = prefill->rows[which]};
+
+    all.parts[0].region = PL_REGION_PAGES;
+    all.parts[0].offset = pl_store_array(&store->layout, which, layer);
+    all.parts[0].stride = store->stride[which];
+    all.parts[0].view   = prefill->views[which];
+    all.parts[1].region = PL_REGION_HEADERS;
+    all.parts[1].offset = pl_store_header_array(&store->layout, which, layer) *
+                          sizeof(pl_page_header_t);
+    all.parts[1].stride = sizeof(pl_page_header_t);
+    all.parts[1].view   = prefill->headers;
+    exec->counters->view_pages += all.n_pages;
+    return pl_comm_gather(exec->comm, &all);
+}
+
+/* The first row of a bad page that is not what its tokens say; its first row if
+ * that cannot be told. */
+static int32_t locate(const pl_exec_t *exec, const pass_t *pass, int32_t layer,
+                      int which, int32_t page, const uint8_t *bytes)
+{
+    const pl_page_form_t *form  = &exec->stores[PL_FREED_DEVICE].form[which];
+    const pl_compute_ops_t *ops = exec->compute->ops;
+    uint64_t base               = pl_digest_base(layer, which);
+    int32_t first               = page * exec->page_tokens;
+
+    for (int32_t i = 0;
+         (ops->expect_row != NULL) && (i < rows_of(exec, pass, page)); i++) {
+        if (pl_digest_rows(form, bytes, i, 1, first + i, base) !=
+            ops->expect_row(exec->compute, &pass->chunk, layer, which,
+                            first + i)) {
+            return first + i;
+        }
+    }
+    return first;
+}
+
+/* Out of line: what is wrong with a page of a view. */
+static void __attribute__((noinline))
+complain(pl_exec_t *exec, const pass_t *pass, int32_t layer, int which,
+         int32_t page, int32_t invariant, int32_t position)
+{
+    pl_exec_site_t site = {.place    = PL_PLACE_DEVICE,
+                           .tier     = PL_FREED_DEVICE,
+                           .page     = pass->op->pages[page],
+                           .home     = -1,
+                           .position = page * exec->page_tokens,
+                           .request  = pass->op->request,
+                           .node     = -1};
+
+    pl_exec_violate(exec, invariant, &site, layer, which, position);
+}
+
+/* Hash each page of a view once and compare it with everything that is known.
+ */
+static void check_view(pl_exec_t *exec, const pl_prefill_t *prefill,
+                       pass_t *pass, int32_t layer, int which)
+{
+    const pl_store_t *store     = &exec->stores[PL_FREED_DEVICE];
+    const pl_compute_ops_t *ops = exec->compute->ops;
+    const int32_t *rows         = prefill->rows[which];
+    uint64_t base               = pl_digest_base(layer, which);
+    bool verifies               = pl_exec_verifies(exec);
+    bool expects                = verifies && (ops->expect_page != NULL);
+
+    for (int32_t page = 0; page < pass->op->n_pages; page++) {
+        const uint8_t *bytes =
+            prefill->views[which] + (size_t)rows[page] * store->stride[which];
+        uint64_t digest = pl_digest_rows(&store->form[which], bytes, 0,
+                                         rows_of(exec, pass, page),
+                                         page * exec->page_tokens, base);
+        pl_page_header_t header;
+
+        pass->digest += digest;
+        if (!verifies) {
+            continue;
+        }
+        memcpy(&header, prefill->headers + (size_t)rows[page] * sizeof(header),
+               sizeof(header));
+        if (header.guard != prefill->guards[page]) {
+            complain(exec, pass, layer, which, page, PL_INVARIANT_WRITTEN,
+                     page * exec->page_tokens);
+        } else if ((header.digest != digest) ||
+                   (expects &&
+                    (ops->expect_page(exec->compute, &pass->chunk, layer, which,
+                                      page) != digest))) {
+            complain(exec, pass, layer, which, page, PL_INVARIANT_BYTES,
+                     locate(exec, pass, layer, which, page, bytes));
+        }
+    }
+    if (verifies) {
+        exec->counters->page_checks += pass->op->n_pages;
+    }
+}
+
+static pl_status_t read_layer(pl_exec_t *exec, pl_prefill_t *prefill,
+                              pass_t *pass, int32_t layer)
+{
+    const pl_store_t *store = &exec->stores[PL_FREED_DEVICE];
+    pl_view_t views[PL_STORES];
+
+    memset(views, 0, sizeof(views));
+    for (int which = 0; which < PL_STORES; which++) {
+        if (!pl_store_has(&store->layout, which, layer)) {
+            continue;
+        }
+        PL_TRY(gather(exec, prefill, pass, layer, which));
+        if (pass->hash) {
+            check_view(exec, prefill, pass, layer, which);
+        }
+        views[which].bytes    = prefill->views[which];
+        views[which].stride   = store->stride[which];
+        views[which].rows     = prefill->rows[which];
+        views[which].form     = store->form[which];
+        views[which].n_tokens = pass->end;
+    }
+    return exec->compute->ops->read(exec->compute, &pass->chunk, layer, views);
+}
+
+/* ---- the chunk
+ * ------------------------------------------------------------------ */
+
+static void count_written(pl_exec_t *exec, const pass_t *pass)
+{
+    int32_t first = pass->chunk.first_token / exec->page_tokens;
+    int32_t own   = 0;
+
+    for (int32_t page = first; page < pass->op->n_pages; page++) {
+        own += is_mine(exec, pass, page) ? 1 : 0;
+    }
+    exec->counters->pages[PL_OP_PREFILL] += own;
+    exec->counters->bytes[PL_OP_PREFILL] +=
+        own *
+        (int64_t)pl_store_page_bytes(&exec->stores[PL_FREED_DEVICE].layout);
+}
+
+pl_status_t pl_prefill_execute(pl_exec_t *exec, pl_prefill_t *prefill,
+                               pl_moves_t *loads, const pl_op_t *op)
+{
+    pl_exec_request_t *request = &exec->requests[op->request];
+    pass_t pass                = {
+                       .op = op, .chunk = chunk_of(op), .end = op->first_token + op->n_tokens};
+    bool ends_here;
+
+    if (op->last) {
+        request->first_rank =
+            pl_page_owner(op->pages[op->n_pages - 1], exec->n_prefill);
+    }
+    if (exec->rank >= exec->n_prefill) {
+        return PL_OK;
+    }
+    ends_here = op->last && (request->first_rank == exec->rank);
+    pass.hash = pl_exec_verifies(exec) || ends_here;
+    for (int32_t page = 0; page < op->n_pages; page++) {
+        prefill->guards[page] =
+            pl_exec_guard(exec, PL_FREED_DEVICE, op->pages[page], -1);
+    }
+    PL_TRY(exec->compute->ops->begin(exec->compute, &pass.chunk));
+    for (int32_t layer = 0; layer < exec->n_layers; layer++) {
+        if (op->load != 0) {
+            PL_TRY(pl_move_wait(exec, loads, op->load, layer));
+        }
+        PL_TRY(write_layer(exec, prefill, &pass, layer));
+        PL_TRY(read_layer(exec, prefill, &pass, layer));
+    }
+    count_written(exec, &pass);
+    if (ends_here) {
+        request->first_digest = pass.digest;
+        PL_TRY(exec->compute->ops->end(exec->compute, &pass.chunk, pass.digest,
+                                       &request->first_token));
+    }
+    return PL_OK;
+}

@@ -1,0 +1,310 @@
+/* What the home does with a prompt that comes in. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "exec/send_internal.h"
+
+static pl_status_t wait_for(pl_exec_t *exec, pl_message_t *message)
+{
+    pl_message_t waited = *message;
+
+    *message = 0;
+    return waited == 0 ? PL_OK : pl_comm_wait(exec->comm, waited);
+}
+
+static pl_exec_site_t transfer_site(const pl_exec_t *exec,
+                                    const pl_send_t *send, int32_t i)
+{
+    pl_exec_site_t site = {.place = PL_PLACE_TRANSFER,
+                           .tier  = PL_FREED_DEVICE,
+                           .page  = send->pages[i].src,
+                           .home  = -1,
+                           .position =
+                               (send->first_page + i) * exec->page_tokens,
+                           .request = send->request,
+                           .node    = -1};
+
+    return site;
+}
+
+/* ---- pages
+ * -------------------------------------------------------------------- */
+
+/* One layer of one store of page i: check what came, keep it. */
+static void take_layer(pl_exec_t *exec, const pl_send_t *send, int32_t i,
+                       int32_t rows, int32_t layer, int which,
+                       const uint8_t *at)
+{
+    const pl_store_t *store = &exec->stores[PL_FREED_DECODE];
+    const send_page_t *page = &send->pages[i];
+    int32_t slot            = pl_exec_slot(exec, PL_FREED_DECODE, page->dst);
+    int32_t position        = (send->first_page + i) * exec->page_tokens;
+    const uint8_t *bytes    = at + sizeof(pl_page_header_t);
+    pl_page_header_t header;
+
+    memcpy(&header, at, sizeof(header));
+    if (pl_exec_verifies(exec)) {
+        pl_exec_site_t site = transfer_site(exec, send, i);
+
+        exec->counters->page_checks++;
+        if (header.guard != page->src_guard) {
+            pl_exec_violate(exec, PL_INVARIANT_WRITTEN, &site, layer, which,
+                            position);
+        } else if (pl_exec_digest(&store->form[which], bytes, layer, which,
+                                  rows, position) != header.digest) {
+            pl_exec_violate(exec, PL_INVARIANT_BYTES, &site, layer, which,
+                            position);
+        }
+    }
+    header.guard                                = page->dst_guard;
+    *pl_store_header(store, which, layer, slot) = header;
+    memcpy(pl_store_page(store, which, layer, slot), bytes,
+           store->stride[which]);
+    store->tags[slot].position = position;
+    store->tags[slot].rows     = rows;
+}
+
+/* The place that stands before a page's bytes is one of those this rank owes,
+ * and the first of its kind; -1 if not. */
+static int32_t index_of(const pl_exec_t *exec, const pl_send_t *send, int rank,
+                        const send_place_t *place)
+{
+    int32_t i = place->position - send->first_page;
+
+    if ((i < 0) || (i >= send->n_pages) || send->pages[i].came ||
+        (place->page != send->pages[i].src) ||
+        (pl_page_owner(send->pages[i].src, exec->n_prefill) != rank) ||
+        (place->rows != pl_exec_rows(exec, place->position,
+                                     send->first_token + send->n_tokens))) {
+        return -1;
+    }
+    return i;
+}
+
+static pl_status_t unpack(pl_exec_t *exec, pl_send_t *send,
+                          const send_from_t *from)
+{
+    const pl_store_t *store = &exec->stores[PL_FREED_DECODE];
+    const uint8_t *at       = from->bytes + sizeof(send_head_t);
+
+    for (int32_t n = 0; n < from->n_pages; n++) {
+        send_place_t place;
+        int32_t i;
+
+        memcpy(&place, at, sizeof(place));
+        at += sizeof(place);
+        i = index_of(exec, send, from->rank, &place);
+        if (i < 0) {
+            pl_log(exec->log, PL_LOG_ERROR,
+                   "rank %d sent page %" PRId64 " as position %" PRId32
+                   " of request %" PRId32
+                   ", which is not its to send; please report this",
+                   from->rank, place.page, place.position, send->request);
+            return PL_ERR_INTERNAL;
+        }
+        send->pages[i].came = true;
+        for (int32_t layer = 0; layer < exec->n_layers; layer++) {
+            for (int which = 0; which < PL_STORES; which++) {
+                if (pl_store_has(&store->layout, which, layer)) {
+                    take_layer(exec, send, i, place.rows, layer, which, at);
+                    at += sizeof(pl_page_header_t) + store->stride[which];
+                }
+            }
+        }
+    }
+    return PL_OK;
+}
+
+/* The decode pages of a request, by position; what did not come is no page. */
+static pl_status_t keep_places(pl_exec_t *exec, const pl_send_t *send)
+{
+    pl_exec_request_t *request = &exec->requests[send->request];
+    size_t end = (size_t)send->first_page + (size_t)send->n_pages;
+
+    if (send->attempt != request->attempt) {
+        return PL_OK;
+    }
+    PL_TRY(PL_ARRAY_RESERVE(&request->decode_pages, end + 1));
+    while (request->decode_pages.n < end) {
+        request->decode_pages.items[request->decode_pages.n++] = PL_NO_PAGE;
+    }
+    for (int32_t i = 0; i < send->n_pages; i++) {
+        if (send->pages[i].came) {
+            request->decode_pages.items[send->first_page + i] =
+                send->pages[i].dst;
+        }
+    }
+    return PL_OK;
+}
+
+/* Flip one bit of the first row of the first page that the first message
+ * brings. */
+static void flip(const pl_send_t *send)
+{
+    send->from[0].bytes[sizeof(send_head_t) + sizeof(send_place_t) +
+                        sizeof(pl_page_header_t)] ^= 0x10;
+}
+
+pl_status_t pl_receive_pages(pl_exec_t *exec, pl_send_t *send)
+{
+    pl_transfer_open(&send->transfer, exec->n_prefill);
+    for (int i = 0; i < send->n_from; i++) {
+        send_from_t *from = &send->from[i];
+        send_head_t head;
+
+        PL_TRY(wait_for(exec, &from->message));
+        if ((i == 0) && pl_exec_injects(exec, PL_INJECT_FLIP_TRANSFER)) {
+            flip(send);
+        }
+        memcpy(&head, from->bytes, sizeof(head));
+        if ((head.op != send->id) || (head.n_pages != from->n_pages)) {
+            pl_log(exec->log, PL_LOG_ERROR,
+                   "rank %d sent %" PRId32 " pages of operation %" PRId64
+                   ", but %" PRId32 " of %" PRId64
+                   " were expected; please report this",
+                   from->rank, head.n_pages, head.op, from->n_pages, send->id);
+            return PL_ERR_INTERNAL;
+        }
+        if (head.aborted == 0) {
+            PL_TRY(unpack(exec, send, from));
+        }
+        pl_transfer_report(&send->transfer, from->rank, head.aborted == 0);
+    }
+    /* The plan says for ranks without pages that they have nothing to send. */
+    for (int rank = 0; rank < exec->n_prefill; rank++) {
+        if (!send->transfer.reported[rank]) {
+            pl_transfer_report(&send->transfer, rank, true);
+        }
+    }
+    return keep_places(exec, send);
+}
+
+/* ---- first token
+ * --------------------------------------------------------------- */
+
+pl_status_t pl_receive_handover(pl_exec_t *exec, pl_send_t *send)
+{
+    pl_exec_request_t *request = &exec->requests[send->request];
+    const pl_handover_t *message;
+
+    if (!send->last) {
+        return PL_OK;
+    }
+    PL_TRY(wait_for(exec, &send->slot_message));
+    if (!pl_handover_is_for(send->slot, send->request, send->attempt)) {
+        pl_exec_site_t site = {.place    = PL_PLACE_TRANSFER,
+                               .page     = -1,
+                               .home     = -1,
+                               .position = send->first_token,
+                               .request  = send->request,
+                               .node     = -1};
+
+        pl_exec_violate(exec, PL_INVARIANT_TRANSFER, &site, 0, 0,
+                        site.position);
+        return PL_OK;
+    }
+    message = &send->slot->message;
+    if (send->attempt == request->attempt) {
+        request->prompt_tokens = send->first_token + send->n_tokens;
+        request->token         = (int32_t)message->token;
+        request->sent_digest   = message->digest;
+    }
+    return PL_OK;
+}
+
+/* ---- the whole prompt
+ * ------------------------------------------------------------ */
+
+/* Digest of the rows of one page that lie below `end`, all layers and stores.
+ */
+static uint64_t page_digest(const pl_exec_t *exec, pl_page_t dst, int32_t page,
+                            int32_t end)
+{
+    const pl_store_t *store = &exec->stores[PL_FREED_DECODE];
+    int32_t rows            = pl_exec_rows(exec, page, end);
+    int32_t slot            = pl_exec_slot(exec, PL_FREED_DECODE, dst);
+    uint64_t sum            = 0;
+
+    for (int32_t layer = 0; (rows > 0) && (layer < exec->n_layers); layer++) {
+        for (int which = 0; which < PL_STORES; which++) {
+            if (pl_store_has(&store->layout, which, layer)) {
+                sum += pl_exec_digest(&store->form[which],
+                                      pl_store_page(store, which, layer, slot),
+                                      layer, which, rows,
+                                      page * exec->page_tokens);
+            }
+        }
+    }
+    return sum;
+}
+
+/* Of the first `end` rows held; false if a page never came. */
+static bool held_digest(const pl_exec_t *exec, const pl_exec_request_t *request,
+                        int32_t end, uint64_t *digest_p)
+{
+    uint64_t sum = 0;
+
+    for (int32_t i = 0; i < pl_exec_pages(exec, end); i++) {
+        if (((size_t)i >= request->decode_pages.n) ||
+            (request->decode_pages.items[i] == PL_NO_PAGE)) {
+            return false;
+        }
+        sum += page_digest(exec, request->decode_pages.items[i], i, end);
+    }
+    *digest_p = sum;
+    return true;
+}
+
+static void compare(pl_exec_t *exec, int32_t index, int32_t home,
+                    int32_t invariant)
+{
+    const pl_exec_request_t *request = &exec->requests[index];
+    pl_exec_site_t site              = {.place   = PL_PLACE_DECODE,
+                                        .tier    = PL_FREED_DECODE,
+                                        .page    = request->decode_pages.items[0],
+                                        .home    = home,
+                                        .request = index,
+                                        .node    = -1};
+
+    pl_exec_violate(exec, invariant, &site, 0, 0, 0);
+}
+
+pl_status_t pl_receive_prompt(pl_exec_t *exec, int32_t index, int32_t home)
+{
+    pl_exec_request_t *request = &exec->requests[index];
+    int32_t original           = pl_exec_prompt_tokens(exec, index);
+    uint64_t digest            = 0;
+
+    if (request->failed || (request->n_sends > 0) ||
+        (request->prompt_tokens == 0)) {
+        return PL_OK;
+    }
+    if (!held_digest(exec, request, request->prompt_tokens,
+                     &request->digest_held) ||
+        !held_digest(exec, request, original, &digest)) {
+        pl_log(exec->log, PL_LOG_ERROR,
+               "request %" PRId32 " was handed over with pages missing; "
+               "please report this",
+               index);
+        return PL_ERR_INTERNAL;
+    }
+    if (pl_exec_verifies(exec) &&
+        (request->digest_held != request->sent_digest)) {
+        compare(exec, index, home, PL_INVARIANT_BYTES);
+    }
+    if (request->has_digest && (request->digest != digest)) {
+        compare(exec, index, home, PL_INVARIANT_REPEAT);
+    }
+    if ((exec->verify == PL_VERIFY_FULL) &&
+        (exec->compute->ops->expect_all != NULL) &&
+        (exec->compute->ops->expect_all(exec->compute, index, original) !=
+         digest)) {
+        compare(exec, index, home, PL_INVARIANT_BYTES);
+    }
+    if (!request->has_digest) {
+        request->has_digest = true;
+        request->digest     = digest;
+    }
+    request->prompt_tokens = 0;
+    return PL_ARRAY_PUSH(&request->generated, request->token);
+}

@@ -1,0 +1,356 @@
+#include "exec/run.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/cost.h"
+#include "exec/data.h"
+#include "exec/memory.h"
+#include "exec/run_internal.h"
+#include "exec/stamp.h"
+
+const char *pl_run_executor_name(int i)
+{
+    static const char *const names[] = {"stamp", "cost", NULL};
+
+    return (i >= 0) && (i < 2) ? names[i] : NULL;
+}
+
+static bool is_cost(const pl_run_params_t *params)
+{
+    return strcmp(params->executor, "cost") == 0;
+}
+
+static pl_store_layout_t layout_of(const pl_run_params_t *params,
+                                   int32_t n_slots)
+{
+    pl_store_layout_t layout = params->layout;
+
+    layout.page_tokens = params->engine.page_tokens;
+    layout.n_slots     = n_slots;
+    return layout;
+}
+
+int64_t pl_run_page_bytes(const pl_run_params_t *params)
+{
+    pl_store_layout_t layout = layout_of(params, 0);
+
+    return (int64_t)pl_store_page_bytes(&layout);
+}
+
+static int64_t row_bytes(const pl_store_layout_t *layout)
+{
+    int64_t bytes = 0;
+
+    for (int which = 0; which < PL_STORES; which++) {
+        pl_page_form_t form = pl_store_form(layout, which);
+
+        bytes +=
+            pl_store_n_arrays(layout, which) * (int64_t)pl_row_bytes(&form);
+    }
+    return bytes;
+}
+
+/* ---- what may be asked
+ * ----------------------------------------------------------- */
+
+static pl_status_t check_params(const pl_run_params_t *params,
+                                const pl_log_t *log)
+{
+    const pl_engine_config_t *engine = &params->engine;
+    pl_store_layout_t layout         = layout_of(params, 0);
+
+    if (!is_cost(params) && (strcmp(params->executor, "stamp") != 0)) {
+        pl_log(log, PL_LOG_ERROR,
+               "no executor %s: --executor may be stamp or cost",
+               params->executor);
+        return PL_ERR_ARGUMENT;
+    }
+    if (!is_cost(params) && ((engine->device_pages == PL_PAGES_UNLIMITED) ||
+                             (engine->host_pages == PL_PAGES_UNLIMITED) ||
+                             (engine->decode_pages == PL_PAGES_UNLIMITED))) {
+        pl_log(
+            log, PL_LOG_ERROR,
+            "executor %s needs memory for its pages: give numbers instead of "
+            "unlimited, or --executor cost",
+            params->executor);
+        return PL_ERR_ARGUMENT;
+    }
+    if (params->vocab_size < 1) {
+        pl_log(log, PL_LOG_ERROR, "a vocabulary of %" PRId32 " tokens",
+               params->vocab_size);
+        return PL_ERR_ARGUMENT;
+    }
+    return pl_store_layout_check(&layout, log);
+}
+
+/* ---- memory
+ * ------------------------------------------------------------------------ */
+
+static pl_tier_pages_t tiers_of(const run_rank_t *run, int rank)
+{
+    const pl_engine_config_t *config = &run->params->engine;
+    bool prefill                     = rank < config->n_prefill;
+    bool home                        = (config->n_decode == 0) || !prefill;
+    pl_tier_pages_t tier             = {{0}};
+
+    if (prefill) {
+        tier.n[PL_FREED_DEVICE] = pl_engine_device_pages(run->engine);
+        tier.n[PL_FREED_HOST]   = pl_engine_host_pages(run->engine);
+    }
+    if (home) {
+        tier.n[PL_FREED_DECODE]      = pl_engine_decode_pages(run->engine);
+        tier.n[PL_FREED_DECODE_HOST] = config->decode_host_pages;
+    }
+    return tier;
+}
+
+static uint64_t tier_bytes(const run_rank_t *run, int32_t n_slots)
+{
+    pl_store_layout_t layout = layout_of(run->params, n_slots);
+
+    return (uint64_t)pl_store_bytes(&layout) +
+           (uint64_t)pl_store_n_headers(&layout) * sizeof(pl_page_header_t) +
+           (uint64_t)n_slots * sizeof(pl_page_tag_t);
+}
+
+/* Tiers of all ranks that share this machine, against what it has left. */
+static pl_status_t check_memory(const run_rank_t *run)
+{
+    static const char *const options[PL_TIERS] = {
+        "--device-pages", "--host-pages", "--decode-pages",
+        "--decode-host-pages"};
+    int n_ranks = run->params->engine.n_prefill + run->params->engine.n_decode;
+    int here =
+        run->params->ranks_on_host > 0 ? run->params->ranks_on_host : n_ranks;
+    uint64_t by_tier[PL_TIERS] = {0};
+    uint64_t total             = 0;
+    uint64_t available         = run->params->available_bytes;
+    int largest                = 0;
+    char needs[PL_GROUPED_BYTES], has[PL_GROUPED_BYTES],
+        of_largest[PL_GROUPED_BYTES];
+
+    for (int rank = 0; rank < n_ranks; rank++) {
+        pl_tier_pages_t pages = tiers_of(run, rank);
+
+        for (int tier = 0; tier < PL_TIERS; tier++) {
+            by_tier[tier] += tier_bytes(run, pages.n[tier]);
+        }
+    }
+    for (int tier = 0; tier < PL_TIERS; tier++) {
+        by_tier[tier] = by_tier[tier] / (uint64_t)n_ranks * (uint64_t)here;
+        total += by_tier[tier];
+        largest = by_tier[tier] > by_tier[largest] ? tier : largest;
+    }
+    if ((available == 0) && !pl_memory_available(&available)) {
+        return PL_OK;
+    }
+    if (total <= available) {
+        return PL_OK;
+    }
+    pl_text_grouped(total, needs);
+    pl_text_grouped(available, has);
+    pl_text_grouped(by_tier[largest], of_largest);
+    if (run->rank == 0) {
+        pl_log(
+            run->params->log, PL_LOG_ERROR,
+            "the pages of %d ranks take %s bytes but %s bytes of memory are "
+            "available: lower %s (%s bytes of them), the other page options, "
+            "the layers or the row bytes",
+            here, needs, has, options[largest], of_largest);
+    }
+    return PL_ERR_RESOURCE;
+}
+
+/* ---- one rank
+ * ------------------------------------------------------------------------ */
+
+static void write_rank_line(void *context, pl_log_level_t level,
+                            const char *line)
+{
+    const rank_log_t *log = context;
+
+    if (log->muted) {
+        return;
+    }
+    if (log->rank == 0) {
+        pl_log(log->base, level, "%s", line);
+    } else {
+        pl_log(log->base, level, "rank %d: %s", log->rank, line);
+    }
+}
+
+static void open_log(run_rank_t *run)
+{
+    run->log.base        = run->params->log;
+    run->log.rank        = run->rank;
+    run->log.log.write   = write_rank_line;
+    run->log.log.context = &run->log;
+    run->log.log.level =
+        run->params->log == NULL ? PL_LOG_ERROR : run->params->log->level;
+}
+
+static pl_status_t open_engine(run_rank_t *run)
+{
+    const pl_run_params_t *params = run->params;
+    pl_engine_config_t config     = params->engine;
+    pl_event_sink_t events        = {0};
+    pl_status_t status;
+
+    config.page_bytes = pl_run_page_bytes(params);
+    if (params->events != NULL) {
+        events = params->events(params->events_context, run->rank);
+    }
+    /* Every rank finds the same faults in the same options and trace. */
+    run->log.muted = run->rank != 0;
+    status = pl_engine_open(&config, &params->source, &run->inject, events,
+                            &run->log.log, &run->engine);
+    run->log.muted = false;
+    return status;
+}
+
+static pl_status_t open_cost(run_rank_t *run)
+{
+    pl_store_layout_t layout = layout_of(run->params, 0);
+    pl_cost_params_t params  = {
+         .rank    = run->comm == NULL ? -1 : run->rank,
+         .n_ranks = run->params->engine.n_prefill + run->params->engine.n_decode,
+         .n_prefill   = run->params->engine.n_prefill,
+         .page_tokens = layout.page_tokens,
+         .page_bytes  = (int64_t)pl_store_page_bytes(&layout),
+         .row_bytes   = row_bytes(&layout),
+         .inject      = &run->inject};
+
+    return pl_cost_open(&params, &run->executor);
+}
+
+static pl_status_t open_stamp(run_rank_t *run)
+{
+    const pl_run_params_t *params = run->params;
+    pl_store_layout_t layout      = layout_of(params, 0);
+    pl_data_params_t data         = {.n_decode = params->engine.n_decode,
+                                     .layout   = layout,
+                                     .pages    = tiers_of(run, run->rank),
+                                     .verify   = params->verify,
+                                     .source   = params->source,
+                                     .prompts  = params->prompts,
+                                     .inject   = &run->inject,
+                                     .log      = &run->log.log};
+    pl_stamp_params_t stamp       = {.layout     = layout,
+                                     .n_requests = params->source.count,
+                                     .vocab_size = params->vocab_size,
+                                     .expects    = params->verify != PL_VERIFY_OFF};
+    pl_compute_t *compute         = NULL;
+
+    PL_TRY(check_memory(run));
+    PL_TRY(pl_device_open(params->device, &run->log.log, &run->device));
+    PL_TRY(pl_data_open(&data, run->comm, run->device, &run->executor));
+    stamp.tokens = pl_data_tokens(run->executor);
+    PL_TRY(pl_stamp_open(&stamp, &compute));
+    pl_data_set_compute(run->executor, compute);
+    return PL_OK;
+}
+
+static pl_status_t open_rank(run_rank_t *run)
+{
+    pl_status_t status;
+
+    open_log(run);
+    run->inject = run->params->inject;
+    status =
+        check_params(run->params, run->rank == 0 ? run->params->log : NULL);
+    if (status == PL_OK) {
+        status = open_engine(run);
+    }
+    if (status == PL_OK) {
+        status = is_cost(run->params) ? open_cost(run) : open_stamp(run);
+    }
+    if (run->comm == NULL) {
+        return status;
+    }
+    PL_TRY(pl_comm_agree_status(run->comm, status));
+    return is_cost(run->params) ? PL_OK : pl_data_expose(run->executor);
+}
+
+static void close_rank(run_rank_t *run)
+{
+    if (run->executor != NULL) {
+        run->executor->ops->close(run->executor);
+    }
+    pl_device_close(run->device);
+    pl_engine_close(run->engine);
+}
+
+/* Open, run, collect; what was opened is the caller's to close. */
+static pl_status_t run_rank(run_rank_t *run)
+{
+    const pl_run_params_t *params = run->params;
+    pl_runner_params_t runner     = {.debug     = params->debug,
+                                     .seed      = params->engine.seed,
+                                     .reproduce = params->reproduce,
+                                     .report    = params->report,
+                                     .progress  = params->progress,
+                                     .inject    = &run->inject,
+                                     .log       = &run->log.log};
+
+    PL_TRY(open_rank(run));
+    PL_TRY(pl_runner_run(&runner, run->engine, run->executor, run->comm));
+    PL_TRY(pl_engine_check(run->engine));
+    return pl_run_collect(run);
+}
+
+pl_status_t pl_run(const pl_run_params_t *params, pl_comm_t *comm)
+{
+    run_rank_t run = {
+        .params = params, .comm = comm, .rank = comm == NULL ? 0 : comm->rank};
+    pl_status_t status = run_rank(&run);
+
+    close_rank(&run);
+    return status;
+}
+
+/* ---- virtual ranks
+ * ------------------------------------------------------------------- */
+
+/* Memory of all ranks is freed when all threads have ended: a peer may read a
+ * rank's pages until then, whatever became of that rank. */
+typedef struct local_run {
+    run_rank_t *ranks;
+} local_run_t;
+
+static pl_status_t local_body(void *context, pl_comm_t *comm)
+{
+    local_run_t *local = context;
+    run_rank_t *run    = &local->ranks[comm->rank];
+
+    run->comm = comm;
+    run->rank = comm->rank;
+    return run_rank(run);
+}
+
+pl_status_t pl_run_local(const pl_run_params_t *params, double timeout_s)
+{
+    int n = params->engine.n_prefill + params->engine.n_decode;
+    local_run_t local;
+    pl_status_t status;
+
+    if (is_cost(params)) {
+        return pl_run(params, NULL);
+    }
+    local.ranks = calloc((size_t)(n > 0 ? n : 1), sizeof(*local.ranks));
+    if (local.ranks == NULL) {
+        return PL_ERR_MEMORY;
+    }
+    for (int rank = 0; rank < n; rank++) {
+        local.ranks[rank].params = params;
+    }
+    status = pl_comm_run_local(n, params->engine.n_prefill, timeout_s,
+                               params->log, local_body, &local);
+    for (int rank = 0; rank < n; rank++) {
+        close_rank(&local.ranks[rank]);
+    }
+    free(local.ranks);
+    return status;
+}

@@ -1,0 +1,82 @@
+/* exec/run.h - a whole run: engine, executor, loop, and what came of it.
+ *
+ *   pl_run        on the ranks of a communicator; collective
+ *   pl_run_local  on virtual ranks of this process (threads); with the cost
+ *                 executor on one engine without threads, however many ranks it
+ *                 stands for
+ *
+ * Both return the same on every rank's behalf: PL_OK; PL_ERR_VIOLATION (told by
+ * rank 0); PL_ERR_RESOURCE (one line: what to raise or lower); PL_ERR_ARGUMENT;
+ * PL_ERR_PEER where another rank said why; PL_ERR_DISAGREE, PL_ERR_COMM,
+ * PL_ERR_MEMORY, PL_ERR_DEVICE, PL_ERR_INTERNAL.
+ */
+#ifndef PL_EXEC_RUN_H
+#define PL_EXEC_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <pagelane/event.h>
+#include <pagelane/log.h>
+#include <pagelane/status.h>
+
+#include "comm/comm.h"
+#include "engine/engine.h"
+#include "exec/compute.h"
+#include "exec/executor.h"
+#include "exec/runner.h"
+#include "pool/store.h"
+#include "verify/inject.h"
+#include "verify/violation.h"
+
+/* Per request, equal on all ranks.  Borrowed for the call of `done`. */
+typedef struct pl_run_results {
+    int32_t n_requests;
+    const uint64_t *digests;      /* [n_requests], of the prompt as received */
+    const uint64_t *has_digest;   /* [n_requests] 0 or 1 */
+    const int64_t *token_offsets; /* [n_requests + 1] */
+    const int32_t *tokens;        /* generated; none with executor cost */
+    pl_exec_counters_t counters;  /* sum over all ranks */
+} pl_run_results_t;
+
+typedef struct pl_run_params {
+    pl_engine_config_t engine; /* page_bytes is filled in here */
+    pl_engine_source_t source; /* borrowed; read by all ranks' threads */
+    pl_token_reader_t prompts; /* borrowed likewise; prompt tokens only */
+    const char *executor;      /* "stamp", "cost" */
+    const char *device;        /* device/device.h; not for cost */
+    pl_verify_t verify;
+    pl_store_layout_t layout; /* layers and row sizes; page size and slots are
+                                 the engine's */
+    int32_t vocab_size;       /* of generated tokens, > 0 */
+    bool debug;
+    const char *reproduce; /* the command of this run, or NULL */
+    pl_inject_t inject;    /* each rank gets its own copy */
+    pl_report_t report;
+    pl_progress_t progress;
+    /* Where a rank's events go; NULL: nowhere.  Called on each rank. */
+    pl_event_sink_t (*events)(void *context, int rank);
+    void *events_context;
+    /* Called on each rank after a good run, collective; may be NULL.  `comm` is
+     * NULL if one engine stands for all ranks. */
+    pl_status_t (*done)(void *context, pl_comm_t *comm,
+                        const pl_engine_t *engine,
+                        const pl_run_results_t *results);
+    void *done_context;
+    int ranks_on_host;        /* that share this machine's memory; 0: all */
+    uint64_t available_bytes; /* of memory; 0: as the system says */
+    const pl_log_t *log;      /* used by all ranks */
+} pl_run_params_t;
+
+PL_MUST_CHECK pl_status_t pl_run(const pl_run_params_t *params,
+                                 pl_comm_t *comm);
+PL_MUST_CHECK pl_status_t pl_run_local(const pl_run_params_t *params,
+                                       double timeout_s);
+
+/* "stamp", "cost", NULL: executor i that a run can have. */
+const char *pl_run_executor_name(int i);
+
+/* Bytes of one page in all layers and stores, as the cost model counts it. */
+int64_t pl_run_page_bytes(const pl_run_params_t *params);
+
+#endif /* PL_EXEC_RUN_H */

@@ -1,0 +1,387 @@
+#include "exec/send.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/send_internal.h"
+
+size_t pl_send_bytes(const pl_store_layout_t *layout, int32_t n_pages)
+{
+    size_t page = sizeof(send_place_t) + pl_store_page_bytes(layout);
+
+    for (int which = 0; which < PL_STORES; which++) {
+        page +=
+            (size_t)pl_store_n_arrays(layout, which) * sizeof(pl_page_header_t);
+    }
+    return sizeof(send_head_t) + (size_t)n_pages * page;
+}
+
+static int32_t pages_of(const pl_exec_t *exec, const pl_op_t *op, int rank)
+{
+    int32_t n = 0;
+
+    for (int32_t i = 0; i < op->n_pages; i++) {
+        n += pl_page_owner(op->pages[i], exec->n_prefill) == rank ? 1 : 0;
+    }
+    return n;
+}
+
+/* ---- memory
+ * ------------------------------------------------------------------ */
+
+static void free_send(pl_send_t *send)
+{
+    if (send == NULL) {
+        return;
+    }
+    for (int i = 0; i < send->n_from; i++) {
+        free(send->from[i].bytes);
+    }
+    free(send->from);
+    free(send->pages);
+    free(send->out);
+    free(send);
+}
+
+static size_t find(const pl_sends_t *sends, int64_t id)
+{
+    for (size_t i = 0; i < sends->items.n; i++) {
+        if (sends->items.items[i]->id == id) {
+            return i;
+        }
+    }
+    return sends->items.n;
+}
+
+static void forget(pl_sends_t *sends, size_t i)
+{
+    pl_send_t *send = sends->items.items[i];
+
+    if (send->slot != NULL) {
+        pl_handover_give(send->slot);
+    }
+    free_send(send);
+    memmove(&sends->items.items[i], &sends->items.items[i + 1],
+            (sends->items.n - i - 1) * sizeof(*sends->items.items));
+    sends->items.n--;
+}
+
+/* Room for what each rank with pages will send to this home. */
+static pl_status_t reserve_home(pl_exec_t *exec, pl_sends_t *sends,
+                                const pl_op_t *op, pl_send_t *send)
+{
+    const pl_store_layout_t *layout = &exec->stores[PL_FREED_DECODE].layout;
+
+    send->from  = calloc((size_t)exec->n_prefill, sizeof(*send->from));
+    send->pages = calloc((size_t)op->n_pages + 1, sizeof(*send->pages));
+    if ((send->from == NULL) || (send->pages == NULL)) {
+        return PL_ERR_MEMORY;
+    }
+    for (int rank = 0; rank < exec->n_prefill; rank++) {
+        int32_t n         = pages_of(exec, op, rank);
+        send_from_t *from = &send->from[send->n_from];
+
+        if (n == 0) {
+            continue;
+        }
+        from->rank    = rank;
+        from->n_pages = n;
+        from->n_bytes = pl_send_bytes(layout, n);
+        from->bytes   = malloc(from->n_bytes);
+        if (from->bytes == NULL) {
+            return PL_ERR_MEMORY;
+        }
+        send->n_from++;
+    }
+    return op->last
+               ? pl_handover_take(&sends->handovers, op->request, &send->slot)
+               : PL_OK;
+}
+
+static pl_send_t *make_send(const pl_op_t *op)
+{
+    pl_send_t *send = calloc(1, sizeof(*send));
+
+    if (send != NULL) {
+        send->id          = op->id;
+        send->request     = op->request;
+        send->home        = op->home;
+        send->first_page  = op->first_page;
+        send->n_pages     = op->n_pages;
+        send->first_token = op->first_token;
+        send->n_tokens    = op->n_tokens;
+        send->last        = op->last;
+    }
+    return send;
+}
+
+pl_status_t pl_send_reserve(pl_exec_t *exec, pl_sends_t *sends,
+                            const pl_op_t *op)
+{
+    const pl_exec_request_t *request = &exec->requests[op->request];
+    bool hands_over = op->last && (request->first_rank == exec->rank);
+    int32_t n_out   = pages_of(exec, op, exec->rank);
+    pl_send_t *send;
+    pl_status_t status;
+
+    if ((n_out == 0) && !hands_over && (op->home != exec->rank)) {
+        return PL_OK;
+    }
+    send = make_send(op);
+    if (send == NULL) {
+        return PL_ERR_MEMORY;
+    }
+    send->n_out = n_out;
+    if (n_out > 0) {
+        send->out_bytes =
+            pl_send_bytes(&exec->stores[PL_FREED_DEVICE].layout, n_out);
+        send->out = malloc(send->out_bytes);
+        if (send->out == NULL) {
+            status = PL_ERR_MEMORY;
+            goto err;
+        }
+    }
+    if (op->home == exec->rank) {
+        PL_TRY_GOTO(status, reserve_home(exec, sends, op, send), err);
+    }
+    PL_TRY_GOTO(status, PL_ARRAY_PUSH(&sends->items, send), err);
+    return PL_OK;
+
+err:
+    if (send->slot != NULL) {
+        pl_handover_give(send->slot);
+    }
+    free_send(send);
+    return status;
+}
+
+/* ---- sending
+ * ------------------------------------------------------------------ */
+
+/* One page with all layers and stores; its bytes are checked as they are read.
+ */
+static uint8_t *pack_page(pl_exec_t *exec, const pl_op_t *op, int32_t i,
+                          uint8_t *at)
+{
+    const pl_store_t *store = &exec->stores[PL_FREED_DEVICE];
+    pl_page_t page          = op->pages[i];
+    int32_t slot            = pl_exec_slot(exec, PL_FREED_DEVICE, page);
+    send_place_t place      = {.position = op->first_page + i,
+                               .rows     = pl_exec_rows(exec, op->first_page + i,
+                                                        op->first_token + op->n_tokens),
+                               .page     = page};
+    pl_exec_site_t site     = {.place    = PL_PLACE_DEVICE,
+                               .tier     = PL_FREED_DEVICE,
+                               .page     = page,
+                               .home     = -1,
+                               .position = place.position * exec->page_tokens,
+                               .request  = op->request,
+                               .node     = -1};
+    uint64_t want           = pl_exec_guard(exec, PL_FREED_DEVICE, page, -1);
+
+    memcpy(at, &place, sizeof(place));
+    at += sizeof(place);
+    for (int32_t layer = 0; layer < exec->n_layers; layer++) {
+        for (int which = 0; which < PL_STORES; which++) {
+            const pl_page_header_t *header;
+            const uint8_t *bytes;
+
+            if (!pl_store_has(&store->layout, which, layer)) {
+                continue;
+            }
+            header = pl_store_header(store, which, layer, slot);
+            bytes  = pl_store_page(store, which, layer, slot);
+            memcpy(at, header, sizeof(*header));
+            memcpy(at + sizeof(*header), bytes, store->stride[which]);
+            at += sizeof(*header) + store->stride[which];
+            if (!pl_exec_verifies(exec)) {
+                continue;
+            }
+            exec->counters->page_checks++;
+            if (header->guard != want) {
+                pl_exec_violate(exec, PL_INVARIANT_WRITTEN, &site, layer, which,
+                                site.position);
+            } else if (pl_exec_digest(&store->form[which], bytes, layer, which,
+                                      place.rows,
+                                      site.position) != header->digest) {
+                pl_exec_violate(exec, PL_INVARIANT_BYTES, &site, layer, which,
+                                site.position);
+            }
+        }
+    }
+    return at;
+}
+
+static pl_status_t send_pages(pl_exec_t *exec, const pl_op_t *op,
+                              pl_send_t *send)
+{
+    send_head_t head = {.op = op->id, .n_pages = send->n_out};
+    uint8_t *at      = send->out + sizeof(head);
+
+    send->aborted = pl_exec_injects(exec, PL_INJECT_TRANSFER_ABORT);
+    head.aborted  = send->aborted ? 1 : 0;
+    if (send->aborted) {
+        memset(send->out, PL_POISON_BYTE, send->out_bytes);
+    } else {
+        for (int32_t i = 0; i < op->n_pages; i++) {
+            if (pl_page_owner(op->pages[i], exec->n_prefill) == exec->rank) {
+                at = pack_page(exec, op, i, at);
+            }
+        }
+        assert(at == send->out + send->out_bytes);
+    }
+    memcpy(send->out, &head, sizeof(head));
+    exec->counters->pages[PL_OP_SEND] += send->n_out;
+    exec->counters->bytes[PL_OP_SEND] +=
+        send->n_out *
+        (int64_t)pl_store_page_bytes(&exec->stores[PL_FREED_DEVICE].layout);
+    return pl_comm_send(exec->comm, op->home, PL_TAG_PAGES, send->out,
+                        send->out_bytes, &send->out_message);
+}
+
+static pl_status_t post_receives(pl_exec_t *exec, const pl_op_t *op,
+                                 pl_send_t *send)
+{
+    for (int32_t i = 0; i < op->n_pages; i++) {
+        send_page_t *page = &send->pages[i];
+
+        page->src       = op->pages[i];
+        page->dst       = op->other[i];
+        page->src_guard = pl_exec_guard(exec, PL_FREED_DEVICE, page->src, -1);
+        page->dst_guard =
+            pl_exec_guard(exec, PL_FREED_DECODE, page->dst, op->home);
+    }
+    for (int i = 0; i < send->n_from; i++) {
+        send_from_t *from = &send->from[i];
+
+        PL_TRY(pl_comm_receive(exec->comm, from->rank, PL_TAG_PAGES,
+                               from->bytes, from->n_bytes, &from->message));
+    }
+    if (!op->last) {
+        return PL_OK;
+    }
+    return pl_comm_receive(exec->comm, exec->requests[op->request].first_rank,
+                           PL_TAG_HANDOVER, &send->slot->message,
+                           sizeof(send->slot->message), &send->slot_message);
+}
+
+/* On every rank: a prompt's first pages begin a new attempt. */
+static void count_attempt(pl_exec_request_t *request, const pl_op_t *op)
+{
+    if (op->cancelled) {
+        request->failed = true;
+        return;
+    }
+    if (op->first_page == 0) {
+        request->attempt++;
+        request->failed         = false;
+        request->n_sends        = 0;
+        request->prompt_tokens  = 0;
+        request->decode_pages.n = 0;
+    }
+}
+
+pl_status_t pl_send_execute(pl_exec_t *exec, pl_sends_t *sends,
+                            const pl_op_t *op)
+{
+    pl_exec_request_t *request = &exec->requests[op->request];
+    size_t at                  = find(sends, op->id);
+    pl_send_t *send;
+
+    count_attempt(request, op);
+    if (at == sends->items.n) {
+        return PL_OK;
+    }
+    if (op->cancelled) {
+        forget(sends, at);
+        return PL_OK;
+    }
+    send          = sends->items.items[at];
+    send->attempt = request->attempt;
+    if (op->home == exec->rank) {
+        request->n_sends++;
+        PL_TRY(post_receives(exec, op, send));
+    }
+    if (send->n_out > 0) {
+        PL_TRY(send_pages(exec, op, send));
+    }
+    if (op->last && (request->first_rank == exec->rank)) {
+        send->handover.tag     = (uint64_t)op->request + 1;
+        send->handover.attempt = request->attempt;
+        send->handover.token   = (uint64_t)(uint32_t)request->first_token;
+        send->handover.digest  = request->first_digest;
+        PL_TRY(pl_comm_send(exec->comm, op->home, PL_TAG_HANDOVER,
+                            &send->handover, sizeof(send->handover),
+                            &send->handover_message));
+    }
+    return PL_OK;
+}
+
+/* ---- end
+ * ------------------------------------------------------------------------ */
+
+static pl_status_t wait_for(pl_exec_t *exec, pl_message_t *message)
+{
+    pl_message_t waited = *message;
+
+    *message = 0;
+    return waited == 0 ? PL_OK : pl_comm_wait(exec->comm, waited);
+}
+
+pl_status_t pl_send_settle(pl_exec_t *exec, pl_sends_t *sends, int64_t id,
+                           bool *failed_p)
+{
+    size_t at = find(sends, id);
+    pl_exec_request_t *request;
+    pl_send_t *send;
+
+    *failed_p = false;
+    if (at == sends->items.n) {
+        return PL_OK;
+    }
+    send    = sends->items.items[at];
+    request = &exec->requests[send->request];
+    if (send->home == exec->rank) {
+        PL_TRY(pl_receive_pages(exec, send));
+        PL_TRY(pl_receive_handover(exec, send));
+    }
+    PL_TRY(wait_for(exec, &send->out_message));
+    PL_TRY(wait_for(exec, &send->handover_message));
+    *failed_p = send->aborted;
+    if (send->home == exec->rank) {
+        bool bad = pl_transfer_state(&send->transfer) != PL_TRANSFER_GOOD;
+
+        *failed_p = *failed_p || bad;
+        if (send->attempt == request->attempt) {
+            request->failed = request->failed || bad;
+            request->n_sends--;
+            PL_TRY(pl_receive_prompt(exec, send->request, send->home));
+        }
+    }
+    forget(sends, at);
+    return PL_OK;
+}
+
+void pl_sends_drain(pl_exec_t *exec, pl_sends_t *sends)
+{
+    for (size_t i = 0; i < sends->items.n; i++) {
+        pl_send_t *send = sends->items.items[i];
+
+        for (int j = 0; j < send->n_from; j++) {
+            (void)wait_for(exec, &send->from[j].message);
+        }
+        (void)wait_for(exec, &send->slot_message);
+        (void)wait_for(exec, &send->out_message);
+        (void)wait_for(exec, &send->handover_message);
+    }
+}
+
+void pl_sends_free(pl_sends_t *sends)
+{
+    for (size_t i = 0; i < sends->items.n; i++) {
+        free_send(sends->items.items[i]);
+    }
+    PL_ARRAY_FREE(&sends->items);
+    pl_handovers_free(&sends->handovers);
+}
