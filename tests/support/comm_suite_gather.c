@@ -1,0 +1,235 @@
+/* gather: every prefill rank gets all pages, in the place that rows names. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "support/comm_suite_cases.h"
+
+enum { MOST_SLOTS = 40, MOST_PAGES = 300, MARGIN = 64 };
+
+/* What the page holds in this part after `round` rewrites. */
+static uint8_t page_byte(uint64_t seed, pl_page_t page, int part, int round,
+                         size_t i)
+{
+    return (uint8_t)pl_mix64(seed + (uint64_t)page * 7919 +
+                             (uint64_t)(part * 31 + round) * 104729 +
+                             (uint64_t)i * UINT64_C(0x9E3779B97F4A7C15));
+}
+
+/* All that is drawn is drawn from the shared seed, alike on all ranks. */
+typedef struct gather_test {
+    pl_comm_t *comm;
+    comm_notes_t *notes;
+    pl_rng_t rng;
+    int round;
+    int n_parts;
+    size_t strides[PL_GATHER_PARTS];
+    size_t offsets[PL_GATHER_PARTS];
+    int regions[PL_GATHER_PARTS];
+    int32_t n_slots;
+    size_t store_bytes;
+    uint8_t *store; /* of this rank: both parts, in one region or two */
+    uint8_t *views[PL_GATHER_PARTS];
+    pl_page_t pages[MOST_PAGES];
+    int32_t n_pages;
+    int32_t rows[MOST_PAGES];
+} gather_test_t;
+
+static void write_store(gather_test_t *test)
+{
+    memset(test->store, 0xEE, test->store_bytes);
+    for (int p = 0; p < test->n_parts; p++) {
+        for (int32_t slot = 0; slot < test->n_slots; slot++) {
+            pl_page_t page =
+                pl_page_at(test->comm->rank, slot, test->comm->n_prefill);
+            uint8_t *at = test->store + test->offsets[p] +
+                          (size_t)slot * test->strides[p];
+
+            for (size_t i = 0; i < test->strides[p]; i++) {
+                at[i] = page_byte(test->notes->seed, page, p, test->round, i);
+            }
+        }
+    }
+}
+
+/* Both parts in one region, or each in its own (the same memory, so that one
+ * store serves both). */
+static void open_gather(gather_test_t *test)
+{
+    static const size_t strides[] = {1, 13, 64, 1000, 4096};
+    size_t at                     = 3; /* nothing promises alignment */
+
+    test->n_parts = 1 + (int)pl_rng_below(&test->rng, PL_GATHER_PARTS);
+    test->n_slots = 1 + (int32_t)pl_rng_below(&test->rng, MOST_SLOTS);
+    for (int p = 0; p < test->n_parts; p++) {
+        test->strides[p] = strides[pl_rng_below(&test->rng, 5)];
+        test->offsets[p] = at;
+        test->regions[p] = pl_rng_below(&test->rng, 2) == 0 ? 2 : 2 + p;
+        at += test->strides[p] * (size_t)test->n_slots;
+        test->views[p] = malloc(MOST_PAGES * test->strides[p] + MARGIN);
+    }
+    test->store_bytes = at;
+    test->store       = malloc(at);
+    for (int p = 0; p < test->n_parts; p++) {
+        COMM_CHECK(test->notes, test->comm,
+                   pl_comm_expose(test->comm, test->regions[p], test->store,
+                                  at) == PL_OK);
+    }
+}
+
+/* Any pages; of one owner alone; all of a slot range; or none. */
+static void draw_pages(gather_test_t *test)
+{
+    int n_lanes = test->comm->n_prefill;
+    int kind    = (int)pl_rng_below(&test->rng, 5);
+    int only    = (int)pl_rng_below(&test->rng, (uint64_t)n_lanes);
+
+    test->n_pages =
+        kind == 0 ? 0 : (int32_t)pl_rng_below(&test->rng, MOST_PAGES + 1);
+    for (int32_t i = 0; i < test->n_pages; i++) {
+        int owner =
+            kind == 1 ? only : (int)pl_rng_below(&test->rng, (uint64_t)n_lanes);
+        int32_t slot =
+            (int32_t)pl_rng_below(&test->rng, (uint64_t)test->n_slots);
+
+        if (kind == 2) { /* dense: neighbours in view and store */
+            owner = i % n_lanes;
+            slot  = i / n_lanes % test->n_slots;
+        }
+        test->pages[i] = pl_page_at(owner, slot, n_lanes);
+    }
+}
+
+static bool part_is_right(const gather_test_t *test, int p)
+{
+    size_t stride       = test->strides[p];
+    const uint8_t *view = test->views[p];
+    size_t n_bytes      = (size_t)test->n_pages * stride;
+
+    for (int32_t i = 0; i < test->n_pages; i++) {
+        const uint8_t *row = view + (size_t)test->rows[i] * stride;
+
+        for (size_t b = 0; b < stride; b++) {
+            if (row[b] != page_byte(test->notes->seed, test->pages[i], p,
+                                    test->round, b)) {
+                return false;
+            }
+        }
+    }
+    for (size_t b = n_bytes; b < MOST_PAGES * stride + MARGIN; b++) {
+        if (view[b] != 0xCC) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool rows_are_a_permutation(const gather_test_t *test)
+{
+    bool seen[MOST_PAGES] = {false};
+
+    for (int32_t i = 0; i < test->n_pages; i++) {
+        int32_t row = test->rows[i];
+
+        if ((row < 0) || (row >= test->n_pages) || seen[row]) {
+            return false;
+        }
+        seen[row] = true;
+    }
+    return true;
+}
+
+static void gather_once(gather_test_t *test)
+{
+    pl_gather_t gather = {.pages   = test->pages,
+                          .n_pages = test->n_pages,
+                          .n_parts = test->n_parts,
+                          .rows    = test->rows};
+
+    for (int p = 0; p < test->n_parts; p++) {
+        pl_gather_part_t part = {test->regions[p], test->offsets[p],
+                                 test->strides[p], test->views[p]};
+
+        gather.parts[p] = part;
+        memset(test->views[p], 0xCC, MOST_PAGES * test->strides[p] + MARGIN);
+    }
+    COMM_CHECK(test->notes, test->comm,
+               pl_comm_gather(test->comm, &gather) == PL_OK);
+    COMM_CHECK(test->notes, test->comm, rows_are_a_permutation(test));
+    for (int p = 0; p < test->n_parts; p++) {
+        COMM_CHECK(test->notes, test->comm, part_is_right(test, p));
+    }
+}
+
+/* Stores are rewritten between the rounds, after one collective call: so a
+ * gather that reads late, or that sends what was there before, is seen. */
+static void gather_prefill(gather_test_t *test, uint64_t *rows_hash)
+{
+    static const int n_rounds = 8;
+
+    open_gather(test);
+    for (test->round = 0; test->round < n_rounds; test->round++) {
+        write_store(test);
+        draw_pages(test);
+        gather_once(test);
+        *rows_hash =
+            pl_hash64(test->rows, (size_t)test->n_pages * sizeof(*test->rows),
+                      *rows_hash);
+        /* any prefill-collective call ends the time in which peers may read */
+        COMM_CHECK(test->notes, test->comm,
+                   pl_comm_expose(test->comm, 0, NULL, 0) == PL_OK);
+    }
+}
+
+void comm_case_gather(pl_comm_t *comm, comm_notes_t *notes)
+{
+    gather_test_t *test = calloc(1, sizeof(*test));
+    uint64_t rows_hash  = 0;
+
+    test->comm  = comm;
+    test->notes = notes;
+    test->rng   = pl_rng_seed(notes->seed);
+    if (comm->rank < comm->n_prefill) { /* the others have nothing to do */
+        gather_prefill(test, &rows_hash);
+    }
+    COMM_CHECK(notes, comm, same_on_first(comm, comm->n_prefill, rows_hash));
+    free(test->store);
+    free(test->views[0]);
+    free(test->views[1]);
+    free(test);
+}
+
+void comm_case_gather_refuses(pl_comm_t *comm, comm_notes_t *notes)
+{
+    uint8_t store[8]   = {0};
+    uint8_t view[8]    = {0};
+    pl_page_t page     = PL_NO_PAGE;
+    int32_t row        = 0;
+    pl_gather_t gather = {
+        .pages = &page, .n_pages = 1, .n_parts = 1, .rows = &row};
+
+    gather.parts[0].region = 1;
+    gather.parts[0].stride = 8;
+    gather.parts[0].view   = view;
+    if (comm->rank >= comm->n_prefill) {
+        COMM_CHECK(notes, comm,
+                   pl_comm_gather(comm, &gather) == PL_ERR_ARGUMENT);
+        COMM_CHECK(notes, comm,
+                   pl_comm_expose(comm, 1, store, 8) == PL_ERR_ARGUMENT);
+    } else {
+        COMM_CHECK(notes, comm, pl_comm_expose(comm, 1, store, 8) == PL_OK);
+        COMM_CHECK(notes, comm,
+                   pl_comm_gather(comm, &gather) == PL_ERR_ARGUMENT);
+        page = pl_page_at(comm->rank, 1, comm->n_prefill); /* one too far */
+        COMM_CHECK(notes, comm,
+                   pl_comm_gather(comm, &gather) == PL_ERR_ARGUMENT);
+        gather.parts[0].region = PL_COMM_REGIONS;
+        COMM_CHECK(notes, comm,
+                   pl_comm_gather(comm, &gather) == PL_ERR_ARGUMENT);
+        COMM_CHECK(notes, comm,
+                   pl_comm_expose(comm, PL_COMM_REGIONS, store, 8) ==
+                       PL_ERR_ARGUMENT);
+    }
+    /* refused calls have not happened: the ranks still agree */
+    COMM_CHECK(notes, comm, pl_comm_agree_status(comm, PL_OK) == PL_OK);
+}
