@@ -149,12 +149,12 @@ pl_status_t pl_hicache_prompt_done(pl_hicache_t *cache, pl_node_t *last)
                           ? cache->params.hot_threshold
                           : 1;
 
+    PL_TRY(collect_path(cache, last));
     pl_tree_hit(cache->tree, last);
     if ((cache->params.write_policy == PL_WRITE_BACK) ||
         (cache->tiers[PL_TREE_HOST].lanes == NULL)) {
         return PL_OK;
     }
-    PL_TRY(collect_path(cache, last));
     for (size_t i = 0; i < cache->nodes.n; i++) {
         pl_node_t *node = cache->nodes.items[i];
 
