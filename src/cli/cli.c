@@ -16,6 +16,12 @@ extern char **environ;
 enum { EXIT_USAGE = 2 };
 
 static const pl_verb_t VERBS[] = {
+    {.name    = "run",
+     .summary = "play a trace through prefill, cache tiers, transfer and "
+                "decode",
+     .bit     = PL_VERB_RUN,
+     .ranked  = true,
+     .run     = pl_cli_run},
     {.name      = "trace stats",
      .operands  = "FILE",
      .summary   = "what is in a trace, and what any cache could hit of it",
@@ -26,6 +32,20 @@ static const pl_verb_t VERBS[] = {
      .summary = "what works on this machine, and the fix for what does not",
      .bit     = PL_VERB_DOCTOR,
      .run     = pl_cli_doctor},
+    {.name      = "inspect",
+     .operands  = "FILE [requests|nodes|lanes]",
+     .summary   = "what is in a snapshot",
+     .bit       = PL_VERB_INSPECT,
+     .min_words = 1,
+     .max_words = 2,
+     .run       = pl_cli_inspect},
+    {.name      = "bench",
+     .operands  = "lanes|tree...",
+     .summary   = "how fast a part is, beside a yardstick in the same run",
+     .bit       = PL_VERB_BENCH,
+     .min_words = 1,
+     .max_words = 2,
+     .run       = pl_cli_bench},
 };
 
 enum { N_VERBS = sizeof(VERBS) / sizeof(VERBS[0]) };

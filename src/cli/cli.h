@@ -44,5 +44,7 @@ struct pl_cli {
 int pl_cli_run(const pl_cli_t *cli);
 int pl_cli_trace_stats(const pl_cli_t *cli);
 int pl_cli_doctor(const pl_cli_t *cli);
+int pl_cli_inspect(const pl_cli_t *cli);
+int pl_cli_bench(const pl_cli_t *cli);
 
 #endif /* PL_CLI_CLI_H */

@@ -112,7 +112,7 @@ static const pl_option_t OPTIONS[] = {
                  "the same run.",
      .min      = 0,
      .max      = INT64_MAX,
-     .verbs    = RUN,
+     .verbs    = RUN | PL_VERB_BENCH,
      .recorded = true,
      AT(seed)},
 
@@ -325,9 +325,10 @@ static const pl_option_t OPTIONS[] = {
      .name     = "verify",
      .kind     = PL_OPTION_CHOICE,
      .fallback = "digest",
-     .help     = "digest checks digests and guard words at every later read. "
+     .help     = "digest checks digests and guard words at every later read; "
+                 "full also computes each request cold, alone, from its tokens. "
                  "--executor cost has no bytes to check.",
-     WORDS("off", "digest"),
+     WORDS("off", "digest", "full"),
      .verbs    = RUN,
      .recorded = true,
      AT(verify)},

@@ -291,7 +291,7 @@ static pl_status_t run_rank(run_rank_t *run)
                                      .seed      = params->engine.seed,
                                      .reproduce = params->reproduce,
                                      .report    = params->report,
-                                     .progress  = params->progress,
+                                     .observer  = params->observer,
                                      .inject    = &run->inject,
                                      .log       = &run->log.log};
 

@@ -53,7 +53,7 @@ typedef struct pl_run_params {
     const char *reproduce; /* the command of this run, or NULL */
     pl_inject_t inject;    /* each rank gets its own copy */
     pl_report_t report;
-    pl_progress_t progress;
+    pl_tick_observer_t observer;
     /* Where a rank's events go; NULL: nowhere.  Called on each rank. */
     pl_event_sink_t (*events)(void *context, int rank);
     void *events_context;

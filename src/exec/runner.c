@@ -237,13 +237,13 @@ static pl_status_t finish(runner_t *run)
 
 static pl_status_t loop(runner_t *run)
 {
-    const pl_progress_t *progress = &run->params->progress;
+    const pl_tick_observer_t *observer = &run->params->observer;
+    int rank = run->comm == NULL ? 0 : run->comm->rank;
 
     while (!pl_engine_done(run->engine)) {
         PL_TRY(one_tick(run));
-        if (is_rank0(run) && (progress->every_ticks > 0) &&
-            (run->tick % progress->every_ticks == 0)) {
-            progress->tick(progress->context, run->engine);
+        if (observer->tick != NULL) {
+            observer->tick(observer->context, rank, run->engine);
         }
     }
     return finish(run);

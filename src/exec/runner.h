@@ -27,18 +27,18 @@ typedef struct pl_report {
     void *context;
 } pl_report_t;
 
-typedef struct pl_progress {
-    int64_t every_ticks; /* 0: never */
-    void (*tick)(void *context, const pl_engine_t *engine);
+/* Called on every rank at the end of each tick; NULL: not at all. */
+typedef struct pl_tick_observer {
+    void (*tick)(void *context, int rank, const pl_engine_t *engine);
     void *context;
-} pl_progress_t;
+} pl_tick_observer_t;
 
 typedef struct pl_runner_params {
     bool debug;             /* state hashes and pl_engine_check every tick */
     uint64_t seed;          /* named in the line of a violation */
     const char *reproduce;  /* the command that repeats this run, or NULL */
     pl_report_t report;     /* rank 0; line NULL: through log */
-    pl_progress_t progress; /* rank 0 */
+    pl_tick_observer_t observer;
     pl_inject_t *inject;    /* rank.die, rank.stall; may be NULL */
     const pl_log_t *log;
 } pl_runner_params_t;

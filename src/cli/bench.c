@@ -1,0 +1,169 @@
+/* pagelane bench: each part beside its yardstick, in the same run. */
+#include <inttypes.h>
+#include <json.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cache/tree_bench.h"
+#include "cli/cli.h"
+#include "cli/table.h"
+#include "pool/lanes_bench.h"
+
+/* One figure and what it stands beside. */
+typedef struct figure {
+    const char *name; /* for people */
+    const char *key;  /* in JSON */
+    const char *unit;
+    double value;
+    double yardstick; /* 0: it is one itself */
+    const char *yardstick_name;
+} figure_t;
+
+typedef struct bench {
+    const char *name;
+    int n_figures;
+    figure_t figures[8];
+    char shape[160];
+} bench_t;
+
+static pl_status_t bench_lanes(const pl_log_t *log, uint64_t seed,
+                               bench_t *bench)
+{
+    pl_lanes_bench_result_t r;
+
+    PL_TRY(pl_lanes_bench(log, seed, &r));
+    (void)snprintf(bench->shape, sizeof(bench->shape),
+                   "%" PRId32 " pages a call over %d lanes of %" PRId32
+                   ", %.0f %% in use, after %" PRId64 " random operations",
+                   r.n_pages, r.n_lanes, r.pages_per_lane, 100 * r.used,
+                   r.n_operations);
+    bench->n_figures = 5;
+    bench->figures[0] =
+        (figure_t){"take, zigzag owners", "take_ns",    "ns/page", r.take_ns,
+                   r.stack_take_ns,       "stack, take"};
+    bench->figures[1] =
+        (figure_t){"free, all checks", "free_ns",       "ns/page",
+                   r.free_ns,          r.stack_free_ns, "stack, free"};
+    bench->figures[2] =
+        (figure_t){"take, random owners", "take_mixed_ns", "ns/page",
+                   r.take_mixed_ns,       r.stack_take_ns, "stack, take"};
+    bench->figures[3] =
+        (figure_t){"free, random owners", "free_mixed_ns", "ns/page",
+                   r.free_mixed_ns,       r.stack_free_ns, "stack, free"};
+    bench->figures[4] = (figure_t){"memcpy of the list", "memcpy_ns", "ns/page",
+                                   r.memcpy_ns,          0,           ""};
+    return PL_OK;
+}
+
+static pl_status_t bench_tree(const pl_log_t *log, uint64_t seed,
+                              bench_t *bench)
+{
+    pl_tree_bench_result_t r;
+
+    PL_TRY(pl_tree_bench(log, seed, &r));
+    (void)snprintf(bench->shape, sizeof(bench->shape),
+                   "%" PRId32 " pages of %" PRId32 " tokens in %" PRId32
+                   " nodes among %" PRId64,
+                   r.n_pages, r.page_tokens, r.n_path, r.n_nodes);
+    bench->n_figures = 2;
+    bench->figures[0] =
+        (figure_t){"match",    "match_ns",  "ns",
+                   r.match_ns, r.memcmp_ns, "memcmp of the tokens"};
+    bench->figures[1] = (figure_t){
+        "match, keys from tokens", "keys_match_ns", "ns",
+        r.keys_match_ns,           r.memcmp_ns,     "memcmp of the tokens"};
+    return PL_OK;
+}
+
+static pl_status_t print_table(const bench_t *bench)
+{
+    pl_table_t *table =
+        pl_table_open("bench<,measured>,unit<,yardstick>,beside it<,ratio>");
+    pl_status_t status;
+
+    for (int i = 0; i < bench->n_figures; i++) {
+        const figure_t *f = &bench->figures[i];
+
+        pl_table_cell(table, "%s", f->name);
+        pl_table_cell(table, "%.2f", f->value);
+        pl_table_cell(table, "%s", f->unit);
+        if (f->yardstick > 0) {
+            pl_table_cell(table, "%.2f", f->yardstick);
+            pl_table_cell(table, "%s", f->yardstick_name);
+            pl_table_cell(table, "%.2f", f->value / f->yardstick);
+        } else {
+            pl_table_cell(table, "%s", "");
+            pl_table_cell(table, "%s", "yardstick");
+            pl_table_cell(table, "%s", "");
+        }
+    }
+    printf("# %s: %s\n", bench->name, bench->shape);
+    status = pl_table_print(table, stdout);
+    pl_table_close(table);
+    return status;
+}
+
+static pl_status_t print_json(const bench_t *bench)
+{
+    json_object *root = json_object_new_object();
+    int bad           = 0;
+
+    if (root == NULL) {
+        return PL_ERR_MEMORY;
+    }
+    bad |= json_object_object_add(root, "bench",
+                                  json_object_new_string(bench->name));
+    bad |= json_object_object_add(root, "shape",
+                                  json_object_new_string(bench->shape));
+    for (int i = 0; i < bench->n_figures; i++) {
+        const figure_t *f = &bench->figures[i];
+        char key[64];
+
+        bad |= json_object_object_add(root, f->key,
+                                      json_object_new_double(f->value));
+        (void)snprintf(key, sizeof(key), "%s_yardstick", f->key);
+        if (f->yardstick > 0) {
+            bad |= json_object_object_add(root, key,
+                                          json_object_new_double(f->yardstick));
+        }
+    }
+    if (bad == 0) {
+        printf("%s\n",
+               json_object_to_json_string_ext(root, JSON_C_TO_STRING_PLAIN));
+    }
+    json_object_put(root);
+    return bad == 0 ? PL_OK : PL_ERR_MEMORY;
+}
+
+static const struct {
+    const char *name;
+    pl_status_t (*run)(const pl_log_t *log, uint64_t seed, bench_t *bench);
+} BENCHES[] = {{"lanes", bench_lanes}, {"tree", bench_tree}};
+
+enum { N_BENCHES = sizeof(BENCHES) / sizeof(BENCHES[0]) };
+
+static pl_status_t run_one(const pl_cli_t *cli, const char *name)
+{
+    for (int i = 0; i < N_BENCHES; i++) {
+        bench_t bench = {.name = BENCHES[i].name};
+
+        if (strcmp(name, BENCHES[i].name) == 0) {
+            PL_TRY(
+                BENCHES[i].run(&cli->log, (uint64_t)cli->options.seed, &bench));
+            return cli->options.json ? print_json(&bench) : print_table(&bench);
+        }
+    }
+    pl_log(&cli->log, PL_LOG_ERROR,
+           "bench: no part named '%.64s'; there are lanes and tree", name);
+    return PL_ERR_ARGUMENT;
+}
+
+int pl_cli_bench(const pl_cli_t *cli)
+{
+    pl_status_t status = PL_OK;
+
+    for (size_t i = 0; (i < cli->n_words) && (status == PL_OK); i++) {
+        status = run_one(cli, cli->words[i]);
+    }
+    return pl_status_exit(status);
+}

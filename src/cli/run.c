@@ -1,0 +1,435 @@
+/* pagelane run: a trace through prefill, cache tiers, transfer and decode. */
+#include "cli/run.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <pagelane/trace.h>
+
+#include "base/text.h"
+#include "comm/mpi_session.h"
+#include "engine/event_log.h"
+#include "store/snapshot.h"
+
+/* Seconds a rank waits for the others; PAGELANE_TIMEOUT_S of a test is shorter.
+ */
+enum { TIMEOUT_S = 120, PROGRESS_S = 5 };
+
+typedef struct run {
+    const pl_cli_t *cli;
+    pl_trace_t *trace;
+    pl_run_params_t params;
+    pl_event_log_t *logs[PL_MAX_RANKS]; /* by rank; those of this process */
+    char *command;
+    struct timespec started, told;
+} run_t;
+
+/* ---- time of day: for people, and for /timing ---- */
+
+static double seconds_since(const struct timespec *then)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - then->tv_sec) +
+           1e-9 * (double)(now.tv_nsec - then->tv_nsec);
+}
+
+static void tell_progress(run_t *run, const pl_engine_t *engine)
+{
+    const char *end = isatty(STDERR_FILENO) ? "\r" : "\n";
+
+    if ((run->cli->options.log_level < (int32_t)PL_LOG_INFO) ||
+        (seconds_since(&run->told) < PROGRESS_S)) {
+        return;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &run->told);
+    fprintf(stderr,
+            "pagelane: %" PRId32 " of %" PRId32
+            " requests, %.1f s of virtual time, %.0f s so far%s",
+            pl_engine_n_finished(engine), pl_engine_n_requests(engine),
+            (double)pl_engine_now_ns(engine) / 1e9,
+            seconds_since(&run->started), end);
+}
+
+/* ---- what the run asks for and reports to ---- */
+
+static const pl_request_t *get_request(void *context, int32_t i)
+{
+    return pl_trace_request(context, i);
+}
+
+static void get_page_keys(void *context, int32_t i, int32_t page_tokens,
+                          int32_t first, int32_t n, pl_page_key_t *keys)
+{
+    pl_trace_page_keys(context, i, page_tokens, first, n, keys);
+}
+
+static void read_tokens(void *context, int32_t i, int32_t first, int32_t n,
+                        int32_t *tokens)
+{
+    pl_trace_tokens(context, i, first, n, tokens);
+}
+
+static pl_event_sink_t event_sink(void *context, int rank)
+{
+    run_t *run = context;
+
+    return pl_event_log_sink(run->logs[rank]);
+}
+
+static void after_tick(void *context, int rank, const pl_engine_t *engine)
+{
+    run_t *run = context;
+
+    if (run->logs[rank] != NULL) {
+        pl_event_log_sample(run->logs[rank], engine);
+    }
+    if (rank == 0) {
+        tell_progress(run, engine);
+    }
+}
+
+/* A violation's line has a fixed form, without the program's prefix. */
+static void tell_violation(void *context, const char *line)
+{
+    (void)context;
+    fprintf(stderr, "%s\n", line);
+}
+
+/* ---- the snapshot ---- */
+
+enum { N_COUNTERS = 2 * PL_OP_KINDS + 3, N_TIMING = 1, N_ABOUT = 4 };
+
+static size_t list_counters(const pl_exec_counters_t *c,
+                            char names[N_COUNTERS][32],
+                            pl_snapshot_number_t *list)
+{
+    size_t n = 0;
+
+    for (int kind = 0; kind < PL_OP_KINDS; kind++) {
+        const char *text = pl_op_kind_text((pl_op_kind_t)kind);
+
+        (void)snprintf(names[n], sizeof(names[n]), "%s_pages_moved", text);
+        list[n] = (pl_snapshot_number_t){names[n], c->pages[kind]};
+        n++;
+        (void)snprintf(names[n], sizeof(names[n]), "%s_bytes_moved", text);
+        list[n] = (pl_snapshot_number_t){names[n], c->bytes[kind]};
+        n++;
+    }
+    list[n++] = (pl_snapshot_number_t){"view_pages", c->view_pages};
+    list[n++] = (pl_snapshot_number_t){"page_checks", c->page_checks};
+    list[n++] = (pl_snapshot_number_t){"poisoned_pages", c->poisoned_pages};
+    return n;
+}
+
+static pl_status_t write_snapshot(run_t *run, pl_comm_t *comm,
+                                  const pl_engine_t *engine,
+                                  const pl_run_results_t *results)
+{
+    const pl_options_t *options = &run->cli->options;
+    int rank                    = comm == NULL ? 0 : comm->rank;
+    bool has_bytes              = results->tokens != NULL;
+    pl_option_pair_t *pairs     = NULL;
+    size_t n_pairs              = 0;
+    char names[N_COUNTERS][32];
+    char date[32], host[64] = "?";
+    time_t now = time(NULL);
+    struct tm utc;
+    pl_snapshot_number_t counters[N_COUNTERS];
+    pl_snapshot_number_t timing[N_TIMING] = {
+        {"run_ns", (int64_t)(seconds_since(&run->started) * 1e9)}};
+    pl_snapshot_text_t about[N_ABOUT];
+    pl_snapshot_input_t input = {.engine = engine, .log = run->logs[rank]};
+    pl_status_t status;
+
+    (void)gethostname(host, sizeof(host) - 1);
+    (void)strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ",
+                   gmtime_r(&now, &utc));
+    about[0] = (pl_snapshot_text_t){"created", date};
+    about[1] = (pl_snapshot_text_t){"host", host};
+    about[2] = (pl_snapshot_text_t){"command", run->command};
+    about[3] = (pl_snapshot_text_t){"trace", options->trace};
+    PL_TRY(pl_option_effective(pl_options_table(), PL_VERB_RUN, options, &pairs,
+                               &n_pairs));
+    input.options         = pairs;
+    input.n_options       = n_pairs;
+    input.digests         = has_bytes ? results->digests : NULL;
+    input.tokens          = has_bytes ? results->tokens : NULL;
+    input.tokens_offset   = has_bytes ? results->token_offsets : NULL;
+    input.data_counters   = counters;
+    input.n_data_counters = list_counters(&results->counters, names, counters);
+    input.timing          = timing;
+    input.n_timing        = N_TIMING;
+    input.about           = about;
+    input.n_about         = N_ABOUT;
+    status = pl_snapshot_write(&input, comm, options->snapshot, &run->cli->log);
+    pl_option_pairs_free(pairs, n_pairs);
+    return status;
+}
+
+/* Collective, after a good run. */
+static pl_status_t run_done(void *context, pl_comm_t *comm,
+                            const pl_engine_t *engine,
+                            const pl_run_results_t *results)
+{
+    run_t *run              = context;
+    const pl_options_t *opt = &run->cli->options;
+    int rank                = comm == NULL ? 0 : comm->rank;
+
+    if (opt->snapshot != NULL) {
+        PL_TRY(write_snapshot(run, comm, engine, results));
+    }
+    if (rank != 0) {
+        return PL_OK;
+    }
+    PL_TRY(pl_summary_print(run->cli, engine, results));
+    pl_log(&run->cli->log, PL_LOG_INFO, "%.1f s on the wall%s%s",
+           seconds_since(&run->started),
+           opt->snapshot != NULL ? ", snapshot in " : "",
+           opt->snapshot != NULL ? opt->snapshot : "");
+    return PL_OK;
+}
+
+/* ---- options to parameters ---- */
+
+static pl_status_t open_trace(run_t *run)
+{
+    const pl_options_t *o    = &run->cli->options;
+    pl_trace_params_t params = pl_trace_params_default();
+
+    if (o->trace == NULL) {
+        pl_log(&run->cli->log, PL_LOG_ERROR,
+               "option --trace is missing; name a file of requests");
+        return PL_ERR_ARGUMENT;
+    }
+    params.path            = o->trace;
+    params.offset          = o->offset;
+    params.limit           = o->limit;
+    params.block_tokens    = (int32_t)o->block_tokens;
+    params.passes          = (int32_t)o->passes;
+    params.paced           = o->pace == PL_OPT_PACE_TRACE;
+    params.max_new         = (int32_t)o->max_new;
+    params.seed            = (uint64_t)o->seed;
+    run->params.vocab_size = params.vocab_size;
+    return pl_trace_open(&params,
+                         run->cli->world.rank == 0 ? &run->cli->log : NULL,
+                         &run->trace);
+}
+
+static int32_t pages_of(int64_t option)
+{
+    return option == PL_OPTION_UNLIMITED ? PL_PAGES_UNLIMITED : (int32_t)option;
+}
+
+static pl_engine_config_t engine_config(const pl_options_t *o)
+{
+    pl_engine_config_t config = {
+        .n_prefill             = (int)(o->ranks - o->decode_ranks),
+        .n_decode              = (int)o->decode_ranks,
+        .page_tokens           = (int32_t)o->page_size,
+        .chunk_tokens          = (int32_t)o->chunk,
+        .ownership             = o->ownership,
+        .device_pages          = pages_of(o->device_pages),
+        .host_pages            = pages_of(o->host_pages),
+        .decode_pages          = pages_of(o->decode_pages),
+        .decode_host_pages     = pages_of(o->decode_host_pages),
+        .write_policy          = (pl_write_policy_t)o->write_policy,
+        .hot_threshold         = (uint32_t)o->hot_threshold,
+        .load_threshold_tokens = (int32_t)o->load_threshold,
+        .evict                 = pl_policy_find("lru"),
+        .max_batch             = (int32_t)o->max_batch,
+        .explore               = (int32_t)o->explore,
+        .seed                  = (uint64_t)o->seed,
+        .costs                 = pl_costs_builtin(),
+    };
+
+    return config;
+}
+
+static pl_status_t parse_injections(run_t *run)
+{
+    const pl_option_strings_t *texts = &run->cli->options.inject;
+    const pl_log_t *log = run->cli->world.rank == 0 ? &run->cli->log : NULL;
+
+    for (size_t i = 0; i < texts->n; i++) {
+        PL_TRY(pl_inject_parse(&run->params.inject, texts->items[i], log));
+    }
+    return PL_OK;
+}
+
+/* The command line as a shell takes it. */
+static pl_status_t quote_command(run_t *run)
+{
+    pl_text_t text = {0};
+
+    for (int i = 0; i < run->cli->argc; i++) {
+        const char *word = i == 0 ? "pagelane" : run->cli->argv[i];
+        bool plain       = strspn(word, "abcdefghijklmnopqrstuvwxyz"
+                                              "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                              "0123456789_-+=:,./@%") == strlen(word);
+
+        pl_text_add(&text, "%s", i > 0 ? " " : "");
+        if (plain && (*word != '\0')) {
+            pl_text_add(&text, "%s", word);
+            continue;
+        }
+        pl_text_add(&text, "'");
+        for (; *word != '\0'; word++) {
+            if (*word == '\'') {
+                pl_text_add(&text, "'\\''");
+            } else {
+                pl_text_add(&text, "%c", *word);
+            }
+        }
+        pl_text_add(&text, "'");
+    }
+    return pl_text_take(&text, &run->command);
+}
+
+static pl_status_t fill_params(run_t *run)
+{
+    static const char *const devices[] = {"cpu", "guard"};
+    const pl_options_t *o              = &run->cli->options;
+    pl_run_params_t *params            = &run->params;
+    bool cost                          = o->executor == PL_OPT_EXECUTOR_COST;
+
+    params->engine = engine_config(o);
+    params->source = (pl_engine_source_t){
+        run->trace, pl_trace_count(run->trace), get_request, get_page_keys};
+    params->prompts  = (pl_token_reader_t){run->trace, read_tokens};
+    params->executor = cost ? "cost" : "stamp";
+    params->device   = devices[o->device];
+    params->verify   = cost ? PL_VERIFY_OFF : (pl_verify_t)o->verify;
+    params->layout =
+        pl_store_layout_stamp((int32_t)o->page_size, (int32_t)o->stamp_layers,
+                              (int32_t)o->stamp_row_bytes, 0);
+    params->debug        = getenv("PAGELANE_DEBUG") != NULL;
+    params->reproduce    = run->command;
+    params->report       = (pl_report_t){tell_violation, NULL};
+    params->observer     = (pl_tick_observer_t){after_tick, run};
+    params->done         = run_done;
+    params->done_context = run;
+    params->log          = &run->cli->log;
+    if (o->snapshot != NULL) {
+        params->events         = event_sink;
+        params->events_context = run;
+    }
+    return parse_injections(run);
+}
+
+/* One log for each rank of this process. */
+static pl_status_t open_logs(run_t *run, int first, int n)
+{
+    bool events = run->cli->options.events == PL_OPT_EVENTS_ALL;
+
+    for (int i = first; (run->cli->options.snapshot != NULL) && (i < first + n);
+         i++) {
+        PL_TRY(pl_event_log_open(events, &run->logs[i]));
+    }
+    return PL_OK;
+}
+
+/* ---- one process, or one of many ---- */
+
+static pl_status_t prepare(run_t *run)
+{
+    const pl_options_t *o = &run->cli->options;
+
+    PL_TRY(quote_command(run));
+    PL_TRY(open_trace(run));
+    PL_TRY(fill_params(run));
+    if ((o->snapshot != NULL) && (run->cli->world.rank == 0)) {
+        PL_TRY(pl_snapshot_check_path(o->snapshot, &run->cli->log));
+    }
+    return PL_OK;
+}
+
+static int run_local(run_t *run)
+{
+    pl_status_t status = prepare(run);
+
+    if (status == PL_OK) {
+        bool cost = run->cli->options.executor == PL_OPT_EXECUTOR_COST;
+        int n     = cost ? 1 : (int)run->cli->options.ranks;
+
+        status = open_logs(run, 0, n);
+    }
+    if (status == PL_OK) {
+        status = pl_run_local(&run->params, TIMEOUT_S);
+    }
+    return pl_status_exit(status);
+}
+
+/* All ranks end with one exit status: that of who knew the cause. */
+static int agree_on_exit(const pl_mpi_session_t *session, pl_comm_t *comm,
+                         pl_status_t status)
+{
+    int mine      = pl_status_exit(status);
+    uint64_t bits = 0;
+
+    if ((status != PL_OK) && (status != PL_ERR_PEER)) {
+        bits = UINT64_C(1) << mine;
+    } else if (status == PL_ERR_PEER) {
+        bits = UINT64_C(1) << 63;
+    }
+    if (pl_comm_agree(comm, &bits, 1) != PL_OK) {
+        pl_mpi_session_abort(session, mine); /* the others cannot be reached */
+    }
+    for (int i = 0; i < 63; i++) {
+        if (((bits >> i) & 1) != 0) {
+            return i;
+        }
+    }
+    return bits != 0 ? pl_status_exit(PL_ERR_PEER) : 0;
+}
+
+static int run_mpi(run_t *run)
+{
+    const pl_options_t *o    = &run->cli->options;
+    int n_prefill            = (int)(o->ranks - o->decode_ranks);
+    pl_mpi_session_t session = {0};
+    pl_comm_t *comm          = NULL;
+    pl_status_t status;
+    int exit_status;
+
+    status = pl_mpi_session_open(NULL, NULL, &run->cli->log, &session);
+    if (status == PL_OK) {
+        status = pl_mpi_comm_open(&session, n_prefill, TIMEOUT_S,
+                                  &run->cli->log, &comm);
+    }
+    if (status != PL_OK) {
+        return pl_status_exit(status);
+    }
+    status = pl_comm_agree_status(comm, prepare(run));
+    if (status == PL_OK) {
+        status = pl_comm_agree_status(comm, open_logs(run, session.rank, 1));
+    }
+    if (status == PL_OK) {
+        status = pl_run(&run->params, comm);
+    }
+    exit_status = agree_on_exit(&session, comm, status);
+    pl_comm_close(comm);
+    pl_mpi_session_close(&session);
+    return exit_status;
+}
+
+int pl_cli_run(const pl_cli_t *cli)
+{
+    run_t run = {.cli = cli};
+    int exit_status;
+
+    clock_gettime(CLOCK_MONOTONIC, &run.started);
+    run.told    = run.started;
+    exit_status = cli->world.launched ? run_mpi(&run) : run_local(&run);
+    for (int i = 0; i < PL_MAX_RANKS; i++) {
+        pl_event_log_close(run.logs[i]);
+    }
+    pl_trace_close(run.trace);
+    free(run.command);
+    return exit_status;
+}
