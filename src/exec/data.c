@@ -46,7 +46,7 @@ static pl_status_t reserve_op(data_t *data, const pl_op_t *op)
     case PL_OP_SEND:
         return pl_send_reserve(exec, &data->sends, op);
     case PL_OP_DECODE:
-        return pl_decode_reserve(exec, op);
+        return pl_step_reserve(exec, op);
     case PL_OP_REENTER:
     case PL_OP_KINDS:
         break;
@@ -117,9 +117,9 @@ static pl_status_t execute_op(data_t *data, const pl_op_t *op)
     case PL_OP_PREFILL:
         return pl_prefill_execute(exec, &data->prefill, &data->moves, op);
     case PL_OP_DECODE:
-        return pl_decode_execute(exec, op);
+        return pl_step_execute(exec, op);
     case PL_OP_REENTER:
-        return pl_decode_reenter(exec, op);
+        return pl_step_reenter(exec, op);
     default:
         return PL_OK;
     }

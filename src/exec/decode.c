@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-pl_status_t pl_decode_reserve(pl_exec_t *exec, const pl_op_t *op)
+pl_status_t pl_step_reserve(pl_exec_t *exec, const pl_op_t *op)
 {
     pl_exec_request_t *request = &exec->requests[op->request];
 
@@ -124,7 +124,7 @@ static uint64_t add_row(pl_exec_t *exec, const pl_op_t *op, int32_t layer)
     return sum;
 }
 
-pl_status_t pl_decode_execute(pl_exec_t *exec, const pl_op_t *op)
+pl_status_t pl_step_execute(pl_exec_t *exec, const pl_op_t *op)
 {
     pl_exec_request_t *request = &exec->requests[op->request];
     const pl_store_t *store    = &exec->stores[PL_FREED_DECODE];
@@ -172,7 +172,7 @@ pl_status_t pl_decode_execute(pl_exec_t *exec, const pl_op_t *op)
 /* ---- as a new prompt
  * ------------------------------------------------------------ */
 
-pl_status_t pl_decode_reenter(pl_exec_t *exec, const pl_op_t *op)
+pl_status_t pl_step_reenter(pl_exec_t *exec, const pl_op_t *op)
 {
     pl_exec_request_t *request = &exec->requests[op->request];
     int32_t prompt             = pl_exec_prompt_tokens(exec, op->request);

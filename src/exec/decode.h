@@ -11,10 +11,10 @@
 #include "exec/context.h"
 
 /* PL_OK, PL_ERR_MEMORY. */
-PL_MUST_CHECK pl_status_t pl_decode_reserve(pl_exec_t *exec, const pl_op_t *op);
-PL_MUST_CHECK pl_status_t pl_decode_execute(pl_exec_t *exec, const pl_op_t *op);
+PL_MUST_CHECK pl_status_t pl_step_reserve(pl_exec_t *exec, const pl_op_t *op);
+PL_MUST_CHECK pl_status_t pl_step_execute(pl_exec_t *exec, const pl_op_t *op);
 
 /* Collective.  The home tells all ranks what the request has said so far. */
-PL_MUST_CHECK pl_status_t pl_decode_reenter(pl_exec_t *exec, const pl_op_t *op);
+PL_MUST_CHECK pl_status_t pl_step_reenter(pl_exec_t *exec, const pl_op_t *op);
 
 #endif /* PL_EXEC_DECODE_H */

@@ -34,12 +34,12 @@ typedef struct pl_tick_observer {
 } pl_tick_observer_t;
 
 typedef struct pl_runner_params {
-    bool debug;             /* state hashes and pl_engine_check every tick */
-    uint64_t seed;          /* named in the line of a violation */
-    const char *reproduce;  /* the command that repeats this run, or NULL */
-    pl_report_t report;     /* rank 0; line NULL: through log */
+    bool debug;            /* state hashes and pl_engine_check every tick */
+    uint64_t seed;         /* named in the line of a violation */
+    const char *reproduce; /* the command that repeats this run, or NULL */
+    pl_report_t report;    /* rank 0; line NULL: through log */
     pl_tick_observer_t observer;
-    pl_inject_t *inject;    /* rank.die, rank.stall; may be NULL */
+    pl_inject_t *inject; /* rank.die, rank.stall; may be NULL */
     const pl_log_t *log;
 } pl_runner_params_t;
 
