@@ -11,6 +11,17 @@
  * recorded, all or nothing.  If a lane is short: evict for the deficit lanes,
  * retry once, then give up.  There is no allocation without owners.
  *
+ * Eviction, in either tier, is aimed at lanes: a leaf qualifies if it, or a
+ * node above it that can be freed once it is gone, holds a page of a lane that
+ * needs pages; leaves go in policy order, and of a leaf the shortest suffix
+ * that covers the need.  Below a node that nobody has locked nobody has locked
+ * anything, so every page that pl_hicache_room counts can be had.  Which host
+ * copies make room for others: docs/decisions/0001-host-drop-order.md.
+ *
+ * After PL_ERR_MEMORY the state is sound, and as before the call but for what
+ * was evicted or counted until then.  After PL_ERR_INTERNAL the cache may only
+ * be closed.
+ *
  * Not thread-safe; the same calls give the same results on every rank.
  */
 #ifndef PL_CACHE_HICACHE_H
@@ -58,8 +69,10 @@ typedef struct pl_hicache_params {
     int32_t load_threshold_tokens; /* shorter host hits are not loaded */
     const pl_policy_ops_t *policy;
     pl_inject_t *inject; /* borrowed; may be NULL */
-    /* Start a copy: returns its operation id (> 0).  Called in deterministic
-     * order.  The end comes by pl_hicache_load_end / _backup_end. */
+    /* Start a copy: returns its operation id (> 0, never used before).  Called
+     * in deterministic order, in the middle of a change: the callee looks at
+     * *copy alone and calls nothing of this header.  The end comes by
+     * pl_hicache_load_end / _backup_end / _cancel, in any order. */
     int64_t (*copy)(void *context, const pl_hicache_copy_t *copy);
     void *copy_context;
     pl_event_sink_t events;
@@ -79,9 +92,11 @@ const pl_lanes_t *pl_hicache_host(const pl_hicache_t *cache); /* NULL: none */
 void pl_hicache_at(pl_hicache_t *cache, int64_t tick, int32_t request);
 
 /* Longest cached prefix of keys[0 .. n-1].  Host pages beyond the device part
- * count only if they reach the load threshold and their copies are complete
- * (no write under way); else *match_p ends at the device part and
- * *below_threshold_p says how many host pages were passed over. */
+ * (their copies are complete: a node that is being written has its device pages
+ * still) count only if they reach the load threshold; else *match_p ends at the
+ * device part and *below_threshold_p says how many were passed over.  Nodes
+ * that are being loaded count as device pages: load_op says what to wait for.
+ */
 PL_MUST_CHECK pl_status_t pl_hicache_match(pl_hicache_t *cache,
                                            uint64_t name_space,
                                            const pl_page_key_t *keys, int32_t n,
@@ -89,13 +104,16 @@ PL_MUST_CHECK pl_status_t pl_hicache_match(pl_hicache_t *cache,
                                            int32_t *below_threshold_p);
 
 /* Pages of keys[from .. n-1] that the cache once held (and lost) in a row with
- * their prefix: the rest was never seen.  `at` is the match's last node. */
+ * their prefix: the rest was never seen.  `at` is the match's last node, which
+ * ends after `from` pages. */
 int32_t pl_hicache_once_held(const pl_hicache_t *cache, const pl_node_t *at,
                              uint64_t name_space, const pl_page_key_t *keys,
                              int32_t from, int32_t n);
 
-/* Requests hold the path they use.  Lock the deepest node; pin what is to be
- * loaded (every host-only node from `last` up to the device part). */
+/* Requests hold the path they use.  Lock the deepest node (the root too may be
+ * locked); pin what is to be loaded (every host-only node from match->last up
+ * to match->device).  Unpin takes the same match, whatever was split or loaded
+ * between. */
 void pl_hicache_lock(pl_hicache_t *cache, pl_node_t *node);
 void pl_hicache_unlock(pl_hicache_t *cache, pl_node_t *node);
 void pl_hicache_pin(pl_hicache_t *cache, const pl_match_t *match);
@@ -110,12 +128,15 @@ int64_t pl_hicache_room(const pl_hicache_t *cache, int lane);
 void pl_hicache_saved_owners(const pl_hicache_t *cache, const pl_match_t *match,
                              pl_owner_t *owners);
 
-/* How an allocation went, beside its status. */
+/* How an allocation went, beside its status.  One shortage is one deficit and
+ * one retry, however often the caller has to come back for write-backs (the
+ * calls belong together by the request of pl_hicache_at). */
 typedef struct pl_hicache_try {
-    bool deficit; /* a lane was short at the first attempt */
-    bool retried; /* eviction ran and the allocation was tried again */
-    bool wait;    /* PL_REFUSED_SHORT, but write-backs are under way that
-                     will free what is missing: keep locks and pins and call
+    bool deficit; /* a lane was short, and not by a shortage that waited */
+    bool retried; /* eviction ran, and this call tried again (or was the retry
+                     of one that waited) */
+    bool wait;    /* PL_REFUSED_SHORT, but write-backs are under way: keep locks
+                     and pins, match no other prompt, and make the same call
                      again when the last of them has ended */
 } pl_hicache_try_t;
 
@@ -129,22 +150,25 @@ PL_MUST_CHECK pl_status_t pl_hicache_extend(pl_hicache_t *cache,
 /* Bring the host-only nodes of `match` back: pages in exactly the saved owners,
  * concatenated root to leaf; all nodes get device pages now, are locked and
  * pinned by the operation until its end, and their bytes are there when the
- * copy is.  The caller keeps its own lock on match->device and its pins.
- * PL_OK with *op_p; PL_REFUSED_SHORT (nothing changed; see try_p->wait: a miss
- * otherwise), PL_ERR_*. */
+ * copy is.  The caller has locked match->device and pinned the match; after
+ * PL_OK it may lock match->last and let go of both.
+ * PL_OK with *op_p; PL_REFUSED_SHORT (no page taken, no node changed; see
+ * try_p->wait: a miss otherwise); PL_ERR_INTERNAL also if the match is stale.
+ */
 PL_MUST_CHECK pl_status_t pl_hicache_load(pl_hicache_t *cache,
                                           const pl_match_t *match,
                                           pl_hicache_try_t *try_p,
                                           int64_t *op_p);
 
 /* The copy has ended on all ranks.  good == false: the host copies are bad; the
- * device pages are freed and the nodes leave the tree with all below (nobody
- * else holds them: the caller has released its own locks before). */
+ * nodes leave the tree with all below, and their pages are free.  No request
+ * holds any of them: the caller has let go before (PL_ERR_INTERNAL else). Pages
+ * of other copies that are under way below are freed when those end. */
 PL_MUST_CHECK pl_status_t pl_hicache_load_end(pl_hicache_t *cache, int64_t op,
                                               bool good);
-/* The copy was not started (a rank could not reserve): as if pl_hicache_load
- * had not been called.  The caller has released locks it took on loaded nodes.
- */
+/* The copy was not started (a rank could not reserve): the nodes are on host
+ * only again; what was evicted for it stays evicted.  No request has locked or
+ * extended the loaded nodes (PL_ERR_INTERNAL else). */
 PL_MUST_CHECK pl_status_t pl_hicache_load_cancel(pl_hicache_t *cache,
                                                  int64_t op);
 
@@ -159,13 +183,15 @@ PL_MUST_CHECK pl_status_t pl_hicache_insert(pl_hicache_t *cache, pl_node_t *at,
 
 /* A prompt's prefill is done; `last` is its deepest node: count the passage and
  * back up what the write policy wants, root to leaf.  A node for which the host
- * tier has no room even after eviction is skipped (event backup_skip). */
+ * tier has no room even after eviction is skipped (event backup_skip), and so
+ * is one below it: its copy would be of no use. */
 PL_MUST_CHECK pl_status_t pl_hicache_prompt_done(pl_hicache_t *cache,
                                                  pl_node_t *last);
 
 /* A backup has ended on all ranks (good or not), or was not started (cancel).
- * Unlocks, unpins; not good: the host pages are freed, and a write-back's node
- * is dropped without a copy. */
+ * Unlocks, unpins; not good: the host pages are freed.  A write-back then frees
+ * its device pages, from its end up, as far as nobody has come to hold them
+ * meanwhile; without a good copy its node leaves the tree. */
 PL_MUST_CHECK pl_status_t pl_hicache_backup_end(pl_hicache_t *cache, int64_t op,
                                                 bool good);
 PL_MUST_CHECK pl_status_t pl_hicache_backup_cancel(pl_hicache_t *cache,
@@ -176,11 +202,13 @@ PL_MUST_CHECK pl_status_t pl_hicache_backup_cancel(pl_hicache_t *cache,
 PL_MUST_CHECK pl_status_t pl_hicache_free(pl_hicache_t *cache,
                                           const pl_page_t *pages, int32_t n);
 
-/* Evict device pages so that `deficits[lane]` pages become free where possible:
- * leaves in policy order that hold (or whose eviction can free an ancestor that
- * holds) a page of a deficit lane, the shortest suffix that covers it.
- * *pending_p: pages that write-backs will free later.  Stops when none
- * qualifies; PL_OK also then. */
+/* Evict device pages so that `deficits[lane]` more pages become free where
+ * possible.  A leaf with a complete host copy loses its device pages; under
+ * write_back another one is backed up, and its pages are free when that ends;
+ * any other leaves the tree with all below (not while a page below is pinned).
+ * What write-backs under way have promised counts as covered.  *pending_p:
+ * pages that they will free, in all.  Stops when none qualifies; PL_OK also
+ * then. */
 PL_MUST_CHECK pl_status_t pl_hicache_evict(pl_hicache_t *cache,
                                            const int32_t *deficits,
                                            int64_t *pending_p);
@@ -191,11 +219,15 @@ PL_MUST_CHECK pl_status_t pl_hicache_reset(pl_hicache_t *cache);
 
 typedef struct pl_hicache_counters {
     int64_t deficits, retries, retries_failed;
-    int64_t evictions, evicted_pages; /* device tier: nodes, pages */
-    int64_t lane_collateral_pages; /* evicted pages of lanes without deficit */
-    int64_t host_drops, host_dropped_pages;
-    int64_t backups, backup_pages, backups_skipped, backups_failed;
-    int64_t loads, load_pages, loads_failed;
+    int64_t evictions, evicted_pages;       /* device tier: nodes, pages */
+    int64_t lane_collateral_pages;          /* evicted or written back for other
+                                               lanes' sake */
+    int64_t host_drops, host_dropped_pages; /* nodes, pages */
+    int64_t backups, backup_pages;          /* begun, write-backs included */
+    int64_t backups_skipped;                /* no room */
+    int64_t backups_failed;                 /* or not started */
+    int64_t loads, load_pages;              /* begun */
+    int64_t loads_failed;                   /* or not started, or in vain */
     int64_t write_backs;
 } pl_hicache_counters_t;
 const pl_hicache_counters_t *pl_hicache_counters(const pl_hicache_t *cache);

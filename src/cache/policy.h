@@ -1,9 +1,9 @@
 /* cache/policy.h - which leaf goes first.  One policy, one file.
  *
  * The tree keeps its evictable leaves ordered by (policy value, node id),
- * lowest first; a policy says what the value is and how events change a node's
- * state. Values come from the tree's logical clock and counters, never from
- * wall time.
+ * lowest first; a policy says what the value is.  It comes from what the tree
+ * keeps of a node (last_access, created, hits): the logical clock and counters,
+ * never wall time.
  */
 #ifndef PL_CACHE_POLICY_H
 #define PL_CACHE_POLICY_H

@@ -45,7 +45,9 @@ static inline int64_t rig_take_copy(void *context,
     rig_copy_t *mine = &rig->copies[rig->n_copies];
     size_t n         = (size_t)copy->n_pages;
 
-    ck_assert_int_lt(rig->n_copies, RIG_MOST_COPIES);
+    if ((rig->n_copies == RIG_MOST_COPIES) || (n > RIG_MOST_PAGES)) {
+        ck_abort_msg("more copies than the rig has room for");
+    }
     mine->op         = ++rig->n_copies;
     mine->is_open    = true;
     mine->load       = copy->load;
@@ -62,7 +64,9 @@ static inline void rig_take_event(void *context, const pl_event_t *event)
 {
     rig_t *rig = context;
 
-    ck_assert_int_lt(rig->n_events, RIG_MOST_EVENTS);
+    if (rig->n_events == RIG_MOST_EVENTS) {
+        ck_abort_msg("more events than the rig has room for");
+    }
     rig->events[rig->n_events]         = *event;
     rig->events[rig->n_events].pages   = NULL;
     rig->events[rig->n_events++].other = NULL;

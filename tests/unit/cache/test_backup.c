@@ -239,6 +239,26 @@ START_TEST(no_copy_makes_room_for_one_as_old_as_itself)
 }
 END_TEST
 
+/* An older copy goes for what is above it only if that may go as well. */
+START_TEST(no_older_copy_goes_in_vain)
+{
+    pl_node_t *trunk;
+    pl_node_t *old;
+    pl_node_t *at;
+
+    open_rig(2, 8, 4);
+    trunk = rig_cold(&rig, 1, "0000"); /* all of the host's lane 0 */
+    old   = rig_below(&rig, trunk, 2, "11");
+    rig_done(&rig, old);
+    rig_end_all(&rig, true);
+    at = rig_below(&rig, trunk, 3, "0"); /* of the trunk's age, no older */
+    rig_done(&rig, at);
+    ck_assert_int_eq(counters()->host_drops, 0);
+    ck_assert_int_eq(counters()->backups_skipped, 1);
+    rig_close(&rig);
+}
+END_TEST
+
 /* 9.30 room is counted by lane, and one short lane stops all ranks alike. */
 START_TEST(one_short_host_lane_is_enough_to_skip)
 {
@@ -310,6 +330,7 @@ static TCase *backup_case(void)
     tcase_add_test(tcase,
                    an_older_copy_makes_room_even_if_its_node_is_on_device);
     tcase_add_test(tcase, no_copy_makes_room_for_one_as_old_as_itself);
+    tcase_add_test(tcase, no_older_copy_goes_in_vain);
     tcase_add_test(tcase, one_short_host_lane_is_enough_to_skip);
     tcase_add_test(tcase, a_pinned_copy_makes_no_room);
     tcase_add_test(tcase, no_copy_is_made_below_a_missing_one);

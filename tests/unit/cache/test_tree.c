@@ -389,6 +389,27 @@ START_TEST(leaves_stand_in_the_order_of_use)
 }
 END_TEST
 
+START_TEST(use_of_a_prompt_is_use_of_its_whole_path)
+{
+    pl_node_t *trunk = insert("abc");
+    pl_node_t *below;
+    uint64_t clock;
+
+    (void)insert_in(0, trunk, "de", &below);
+    (void)insert("xyz");
+    clock = pl_tree_clock(tree);
+    (void)match_in(0, "abcd"); /* splits what is below */
+    ck_assert_uint_eq(pl_tree_clock(tree), clock + 1);
+    ck_assert_uint_eq(trunk->last_access, clock + 1);
+    ck_assert_uint_eq(below->parent->last_access, clock + 1);
+    ck_assert_uint_lt(below->last_access, clock); /* not matched */
+    (void)insert_in(0, below, "f", &below);
+    for (const pl_node_t *node = below; node != root; node = node->parent) {
+        ck_assert_uint_eq(node->last_access, clock + 2);
+    }
+}
+END_TEST
+
 START_TEST(after_goes_on_where_a_leaf_was)
 {
     uint64_t value = 0;
@@ -516,6 +537,7 @@ static TCase *tree_case(void)
     tcase_add_test(tcase, a_node_without_copies_leaves);
     tcase_add_test(tcase, a_lock_covers_the_path_and_moves_its_pages);
     tcase_add_test(tcase, leaves_stand_in_the_order_of_use);
+    tcase_add_test(tcase, use_of_a_prompt_is_use_of_its_whole_path);
     tcase_add_test(tcase, after_goes_on_where_a_leaf_was);
     tcase_add_test(tcase, deep_paths_are_no_trouble);
     tcase_add_test(tcase, visit_goes_by_id_and_stops_when_told);
