@@ -1,0 +1,398 @@
+#include "engine/event_log.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/state.h"
+
+/* What a sample has besides its free counts. */
+typedef struct sample {
+    int64_t tick, time_ns;
+    int32_t running, waiting;
+} sample_t;
+
+typedef PL_ARRAY(int32_t) counts_t;
+
+/* The free counts of one sample stand together:
+ * [device lanes][host lanes][decode pools][decode host buffers]. */
+enum { DEVICE, HOST, DECODE, DECODE_HOST, PARTS };
+
+struct pl_event_log {
+    bool keep_events;
+    pl_status_t status;
+
+    PL_ARRAY(int64_t) tick;
+    PL_ARRAY(int64_t) time_ns;
+    PL_ARRAY(int64_t) node;
+    PL_ARRAY(int64_t) op;
+    PL_ARRAY(int64_t) value;
+    PL_ARRAY(int64_t) value2;
+    PL_ARRAY(int32_t) kind;
+    PL_ARRAY(int32_t) request;
+    PL_ARRAY(int64_t) pages_offset;
+    PL_ARRAY(int64_t) other_offset;
+    PL_ARRAY(pl_page_t) pages;
+    PL_ARRAY(pl_page_t) other;
+
+    int n_lanes; /* 0 until the first sample */
+    int32_t n_homes;
+    int64_t stride; /* ticks between samples that are kept */
+    PL_ARRAY(sample_t) samples;
+    counts_t counts;      /* [samples][width] */
+    sample_t last;        /* of the newest tick, kept or not */
+    counts_t last_counts; /* [width] */
+    bool last_is_kept;
+
+    /* What pl_event_log_lanes hands out, by column. */
+    PL_ARRAY(int64_t) times; /* ticks, then times */
+    counts_t parts[PARTS];
+    counts_t requests; /* running, then waiting */
+};
+
+const char *pl_event_kind_text(pl_event_kind_t kind)
+{
+    static const char *const TEXTS[] = {
+#define PL_EVENT_TEXT(name, text) text,
+        PL_EVENT_LIST(PL_EVENT_TEXT)
+#undef PL_EVENT_TEXT
+    };
+
+    return ((int)kind >= 0) && (kind < PL_EVENT_KINDS) ? TEXTS[kind] : "?";
+}
+
+/* ---- opening and closing --------------------------------------------------
+ */
+
+pl_status_t pl_event_log_open(bool keep_events, pl_event_log_t **log_p)
+{
+    pl_event_log_t *log = calloc(1, sizeof(*log));
+
+    if (log == NULL) {
+        return PL_ERR_MEMORY;
+    }
+    log->keep_events = keep_events;
+    log->stride      = 1;
+    if ((PL_ARRAY_PUSH(&log->pages_offset, 0) != PL_OK) ||
+        (PL_ARRAY_PUSH(&log->other_offset, 0) != PL_OK)) {
+        pl_event_log_close(log);
+        return PL_ERR_MEMORY;
+    }
+    *log_p = log;
+    return PL_OK;
+}
+
+void pl_event_log_close(pl_event_log_t *log)
+{
+    if (log == NULL) {
+        return;
+    }
+    PL_ARRAY_FREE(&log->tick);
+    PL_ARRAY_FREE(&log->time_ns);
+    PL_ARRAY_FREE(&log->node);
+    PL_ARRAY_FREE(&log->op);
+    PL_ARRAY_FREE(&log->value);
+    PL_ARRAY_FREE(&log->value2);
+    PL_ARRAY_FREE(&log->kind);
+    PL_ARRAY_FREE(&log->request);
+    PL_ARRAY_FREE(&log->pages_offset);
+    PL_ARRAY_FREE(&log->other_offset);
+    PL_ARRAY_FREE(&log->pages);
+    PL_ARRAY_FREE(&log->other);
+    PL_ARRAY_FREE(&log->samples);
+    PL_ARRAY_FREE(&log->counts);
+    PL_ARRAY_FREE(&log->last_counts);
+    PL_ARRAY_FREE(&log->times);
+    for (int part = 0; part < PARTS; part++) {
+        PL_ARRAY_FREE(&log->parts[part]);
+    }
+    PL_ARRAY_FREE(&log->requests);
+    free(log);
+}
+
+/* ---- events ---------------------------------------------------------------
+ */
+
+/* Room for one more event with all its pages, so that no column is left
+ * behind. */
+static pl_status_t reserve_event(pl_event_log_t *log, const pl_event_t *event)
+{
+    size_t n       = log->tick.n + 1;
+    size_t n_pages = (size_t)event->n_pages;
+
+    PL_TRY(PL_ARRAY_RESERVE(&log->tick, n));
+    PL_TRY(PL_ARRAY_RESERVE(&log->time_ns, n));
+    PL_TRY(PL_ARRAY_RESERVE(&log->node, n));
+    PL_TRY(PL_ARRAY_RESERVE(&log->op, n));
+    PL_TRY(PL_ARRAY_RESERVE(&log->value, n));
+    PL_TRY(PL_ARRAY_RESERVE(&log->value2, n));
+    PL_TRY(PL_ARRAY_RESERVE(&log->kind, n));
+    PL_TRY(PL_ARRAY_RESERVE(&log->request, n));
+    PL_TRY(PL_ARRAY_RESERVE(&log->pages_offset, n + 1));
+    PL_TRY(PL_ARRAY_RESERVE(&log->other_offset, n + 1));
+    PL_TRY(PL_ARRAY_RESERVE(&log->pages, log->pages.n + n_pages));
+    return PL_ARRAY_RESERVE(&log->other, log->other.n + n_pages);
+}
+
+static void take_event(void *context, const pl_event_t *event)
+{
+    pl_event_log_t *log = context;
+    size_t n_pages      = event->pages == NULL ? 0 : (size_t)event->n_pages;
+    size_t n_other      = event->other == NULL ? 0 : (size_t)event->n_pages;
+    size_t i            = log->tick.n;
+
+    if (log->status != PL_OK) {
+        return;
+    }
+    log->status = reserve_event(log, event);
+    if (log->status != PL_OK) {
+        return;
+    }
+    log->tick.items[log->tick.n++]       = event->tick;
+    log->time_ns.items[log->time_ns.n++] = event->time_ns;
+    log->node.items[log->node.n++]       = event->node;
+    log->op.items[log->op.n++]           = event->op;
+    log->value.items[log->value.n++]     = event->value;
+    log->value2.items[log->value2.n++]   = event->value2;
+    log->kind.items[log->kind.n++]       = (int32_t)event->kind;
+    log->request.items[log->request.n++] = event->request;
+    if (n_pages > 0) {
+        memcpy(log->pages.items + log->pages.n, event->pages,
+               n_pages * sizeof(*event->pages));
+    }
+    if (n_other > 0) {
+        memcpy(log->other.items + log->other.n, event->other,
+               n_other * sizeof(*event->other));
+    }
+    log->pages.n += n_pages;
+    log->other.n += n_other;
+    log->pages_offset.items[i + 1] = (int64_t)log->pages.n;
+    log->other_offset.items[i + 1] = (int64_t)log->other.n;
+    log->pages_offset.n            = i + 2;
+    log->other_offset.n            = i + 2;
+}
+
+pl_event_sink_t pl_event_log_sink(pl_event_log_t *log)
+{
+    pl_event_sink_t sink = {log->keep_events ? take_event : NULL, log};
+
+    return sink;
+}
+
+bool pl_event_log_has_events(const pl_event_log_t *log)
+{
+    return log->keep_events;
+}
+
+pl_status_t pl_event_log_status(const pl_event_log_t *log)
+{
+    return log->status;
+}
+
+pl_event_columns_t pl_event_log_events(const pl_event_log_t *log)
+{
+    pl_event_columns_t columns = {
+        .n            = log->tick.n,
+        .tick         = log->tick.items,
+        .time_ns      = log->time_ns.items,
+        .node         = log->node.items,
+        .op           = log->op.items,
+        .value        = log->value.items,
+        .value2       = log->value2.items,
+        .kind         = log->kind.items,
+        .request      = log->request.items,
+        .pages_offset = log->pages_offset.items,
+        .other_offset = log->other_offset.items,
+        .pages        = log->pages.items,
+        .other        = log->other.items,
+    };
+
+    return columns;
+}
+
+/* ---- lanes over time ------------------------------------------------------
+ */
+
+static size_t width(const pl_event_log_t *log)
+{
+    return 2 * ((size_t)log->n_lanes + (size_t)log->n_homes);
+}
+
+/* Where a part's counts begin within a sample, and how many they are. */
+static size_t part_at(const pl_event_log_t *log, int part, size_t *n_p)
+{
+    size_t lanes = (size_t)log->n_lanes;
+    size_t homes = (size_t)log->n_homes;
+
+    *n_p = part < DECODE ? lanes : homes;
+    return part < DECODE ? (size_t)part * lanes
+                         : 2 * lanes + (size_t)(part - DECODE) * homes;
+}
+
+static void read_lanes(const pl_engine_t *engine, pl_event_log_t *log)
+{
+    const pl_lanes_t *device = pl_hicache_device(engine->cache);
+    const pl_lanes_t *host   = pl_hicache_host(engine->cache);
+    int32_t *counts          = log->last_counts.items;
+    int n_lanes              = log->n_lanes;
+
+    for (int lane = 0; lane < n_lanes; lane++) {
+        counts[lane] = pl_lanes_free_count(device, lane);
+        counts[n_lanes + lane] =
+            host == NULL ? 0 : pl_lanes_free_count(host, lane);
+    }
+    counts += 2 * n_lanes;
+    for (int32_t i = 0; i < log->n_homes; i++) {
+        const pl_home_t *home = &engine->homes[i];
+
+        counts[i] = pl_lanes_free_count(home->pool, 0);
+        counts[log->n_homes + i] =
+            home->host == NULL ? 0 : pl_lanes_free_count(home->host, 0);
+    }
+}
+
+static void read_requests(const pl_engine_t *engine, sample_t *sample)
+{
+    sample->tick    = engine->tick;
+    sample->time_ns = engine->now_ns;
+    sample->waiting = (int32_t)(engine->waiting.n - engine->waiting_head);
+    sample->running = 0;
+    for (int32_t i = 0; i < engine->n_homes; i++) {
+        sample->running += (int32_t)engine->homes[i].running.n;
+    }
+}
+
+/* Twice the stride: what does not lie on it goes. */
+static void thin_out(pl_event_log_t *log)
+{
+    size_t kept = 0;
+
+    log->stride *= 2;
+    for (size_t i = 0; i < log->samples.n; i++) {
+        if (log->samples.items[i].tick % log->stride == 0) {
+            log->samples.items[kept] = log->samples.items[i];
+            memmove(log->counts.items + kept * width(log),
+                    log->counts.items + i * width(log),
+                    width(log) * sizeof(*log->counts.items));
+            kept++;
+        }
+    }
+    log->samples.n = kept;
+    log->counts.n  = kept * width(log);
+}
+
+/* One place is left for the last tick. */
+static pl_status_t keep_last(pl_event_log_t *log)
+{
+    log->last_is_kept = false;
+    if (log->last.tick % log->stride != 0) {
+        return PL_OK;
+    }
+    while (log->samples.n >= PL_LANE_SAMPLES - 1) {
+        thin_out(log);
+    }
+    if (log->last.tick % log->stride != 0) {
+        return PL_OK;
+    }
+    PL_TRY(PL_ARRAY_RESERVE(&log->counts, log->counts.n + width(log)));
+    PL_TRY(PL_ARRAY_PUSH(&log->samples, log->last));
+    memcpy(log->counts.items + log->counts.n, log->last_counts.items,
+           width(log) * sizeof(*log->counts.items));
+    log->counts.n += width(log);
+    log->last_is_kept = true;
+    return PL_OK;
+}
+
+static pl_status_t first_sample(pl_event_log_t *log, const pl_engine_t *engine)
+{
+    log->n_lanes = engine->config.n_prefill;
+    log->n_homes = engine->n_homes;
+    PL_TRY(PL_ARRAY_RESERVE(&log->last_counts, width(log)));
+    log->last_counts.n = width(log);
+    return PL_OK;
+}
+
+void pl_event_log_sample(pl_event_log_t *log, const pl_engine_t *engine)
+{
+    if ((log->status != PL_OK) || (engine->tick < 0)) {
+        return;
+    }
+    if (log->n_lanes == 0) {
+        log->status = first_sample(log, engine);
+        if (log->status != PL_OK) {
+            return;
+        }
+    }
+    assert((log->samples.n == 0) || (engine->tick > log->last.tick));
+    read_requests(engine, &log->last);
+    read_lanes(engine, log);
+    log->status = keep_last(log);
+}
+
+/* Room in the columns that are handed out. */
+static pl_status_t reserve_lanes(pl_event_log_t *log, size_t n)
+{
+    PL_TRY(PL_ARRAY_RESERVE(&log->times, 2 * n));
+    PL_TRY(PL_ARRAY_RESERVE(&log->requests, 2 * n));
+    for (int part = 0; part < PARTS; part++) {
+        size_t n_part;
+
+        (void)part_at(log, part, &n_part);
+        PL_TRY(PL_ARRAY_RESERVE(&log->parts[part], n * n_part));
+    }
+    return PL_OK;
+}
+
+/* Sample i of n, as a row of the columns. */
+static void put_row(pl_event_log_t *log, size_t i, size_t n,
+                    const sample_t *sample, const int32_t *counts)
+{
+    log->times.items[i]        = sample->tick;
+    log->times.items[n + i]    = sample->time_ns;
+    log->requests.items[i]     = sample->running;
+    log->requests.items[n + i] = sample->waiting;
+    for (int part = 0; part < PARTS; part++) {
+        size_t n_part;
+        size_t at = part_at(log, part, &n_part);
+
+        memcpy(log->parts[part].items + i * n_part, counts + at,
+               n_part * sizeof(*counts));
+    }
+}
+
+pl_lane_history_t pl_event_log_lanes(pl_event_log_t *log)
+{
+    bool add_last          = (log->n_lanes > 0) && !log->last_is_kept;
+    size_t n               = log->samples.n + (add_last ? 1 : 0);
+    pl_lane_history_t none = {0};
+    pl_lane_history_t lanes;
+
+    if (n == 0) {
+        return none;
+    }
+    if (reserve_lanes(log, n) != PL_OK) {
+        log->status = PL_ERR_MEMORY;
+        return none;
+    }
+    for (size_t i = 0; i < log->samples.n; i++) {
+        put_row(log, i, n, &log->samples.items[i],
+                log->counts.items + i * width(log));
+    }
+    if (add_last) {
+        put_row(log, n - 1, n, &log->last, log->last_counts.items);
+    }
+    lanes = (pl_lane_history_t){
+        .n                = n,
+        .n_lanes          = log->n_lanes,
+        .n_homes          = log->n_homes,
+        .tick             = log->times.items,
+        .time_ns          = log->times.items + n,
+        .device_free      = log->parts[DEVICE].items,
+        .host_free        = log->parts[HOST].items,
+        .decode_free      = log->parts[DECODE].items,
+        .decode_host_free = log->parts[DECODE_HOST].items,
+        .running          = log->requests.items,
+        .waiting          = log->requests.items + n,
+    };
+    return lanes;
+}

@@ -1,0 +1,80 @@
+/* engine/event_log.h - all events of a run, in columns; and the lanes over
+ * time.
+ *
+ * The log is an event sink: hand pl_event_log_sink() to pl_engine_open, then
+ * call pl_event_log_sample() once a tick, after commit.  One array per field of
+ * an event; pages and other are flat, event i has those from its offset up to
+ * the next one's (as they stand in a snapshot).
+ *
+ * The lane history has at most PL_LANE_SAMPLES samples: each tick at first,
+ * then every second, fourth, ... tick (a power of two that depends on the
+ * number of ticks alone, so all ranks and all runs keep the same), and always
+ * the last.
+ *
+ * Not collective, not thread-safe.  A failed allocation is remembered: what
+ * comes after it is dropped, and pl_event_log_status tells.
+ */
+#ifndef PL_ENGINE_EVENT_LOG_H
+#define PL_ENGINE_EVENT_LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <pagelane/event.h>
+#include <pagelane/status.h>
+
+#include "base/array.h"
+#include "engine/engine.h"
+
+#define PL_LANE_SAMPLES 4096
+
+/* Columns of n events each; read-only for others. */
+typedef struct pl_event_columns {
+    size_t n;
+    const int64_t *tick, *time_ns, *node, *op, *value, *value2;
+    const int32_t *kind; /* pl_event_kind_t */
+    const int32_t *request;
+    const int64_t *pages_offset, *other_offset; /* [n + 1] */
+    const pl_page_t *pages, *other;
+} pl_event_columns_t;
+
+/* Columns of n samples each, taken at the end of their tick.  Rows of
+ * device_free and host_free have n_lanes items, those of decode_free and
+ * decode_host_free n_homes. */
+typedef struct pl_lane_history {
+    size_t n;
+    int n_lanes;
+    int32_t n_homes;
+    const int64_t *tick, *time_ns;
+    const int32_t *device_free, *host_free;
+    const int32_t *decode_free, *decode_host_free;
+    const int32_t *running, *waiting; /* requests, over all homes */
+} pl_lane_history_t;
+
+typedef struct pl_event_log pl_event_log_t; /* opaque */
+
+/* keep_events false: the lane history only.  PL_OK, PL_ERR_MEMORY. */
+PL_MUST_CHECK pl_status_t pl_event_log_open(bool keep_events,
+                                            pl_event_log_t **log_p);
+void pl_event_log_close(pl_event_log_t *log); /* NULL is allowed */
+
+/* Valid until the log is closed. */
+pl_event_sink_t pl_event_log_sink(pl_event_log_t *log);
+
+/* The state of `engine` at the end of its tick; before the first tick nothing
+ * happens.  Samples of one log are all of one engine, ticks ascending. */
+void pl_event_log_sample(pl_event_log_t *log, const pl_engine_t *engine);
+
+/* PL_OK or PL_ERR_MEMORY: the log is not whole. */
+pl_status_t pl_event_log_status(const pl_event_log_t *log);
+
+/* Both borrowed until the next event, sample or close. */
+pl_event_columns_t pl_event_log_events(const pl_event_log_t *log);
+pl_lane_history_t pl_event_log_lanes(pl_event_log_t *log);
+/* Are events kept at all? */
+bool pl_event_log_has_events(const pl_event_log_t *log);
+
+/* The text of a kind as it stands in files; "?" for what is none. */
+const char *pl_event_kind_text(pl_event_kind_t kind);
+
+#endif /* PL_ENGINE_EVENT_LOG_H */

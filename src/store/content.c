@@ -1,0 +1,165 @@
+#include "store/content.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+size_t pl_item_bytes(pl_item_t item, size_t text_bytes)
+{
+    switch (item) {
+    case PL_ITEM_I8:
+    case PL_ITEM_U8:
+        return 1;
+    case PL_ITEM_I32:
+    case PL_ITEM_U32:
+        return 4;
+    case PL_ITEM_I64:
+    case PL_ITEM_U64:
+        return 8;
+    case PL_ITEM_TEXT:
+        break;
+    }
+    return text_bytes;
+}
+
+void pl_content_free(pl_content_t *content)
+{
+    for (size_t i = 0; i < content->groups.n; i++) {
+        free(content->groups.items[i]);
+    }
+    for (size_t i = 0; i < content->attributes.n; i++) {
+        free(content->attributes.items[i].group);
+        free(content->attributes.items[i].name);
+        free(content->attributes.items[i].text);
+    }
+    for (size_t i = 0; i < content->datasets.n; i++) {
+        free(content->datasets.items[i].path);
+        free(content->datasets.items[i].owned);
+    }
+    PL_ARRAY_FREE(&content->groups);
+    PL_ARRAY_FREE(&content->attributes);
+    PL_ARRAY_FREE(&content->datasets);
+    content->status = PL_OK;
+}
+
+pl_status_t pl_content_status(const pl_content_t *content)
+{
+    return content->status;
+}
+
+void pl_content_group(pl_content_t *content, const char *path)
+{
+    char *copy = strdup(path);
+
+    if ((copy == NULL) || (PL_ARRAY_PUSH(&content->groups, copy) != PL_OK)) {
+        free(copy);
+        content->status = PL_ERR_MEMORY;
+    }
+}
+
+/* ---- attributes -----------------------------------------------------------
+ */
+
+static void make_name(char *name)
+{
+    for (; *name != '\0'; name++) {
+        bool is_letter = ((*name >= 'a') && (*name <= 'z')) ||
+                         ((*name >= 'A') && (*name <= 'Z'));
+        bool is_digit = (*name >= '0') && (*name <= '9');
+
+        if (!is_letter && !is_digit) {
+            *name = '_';
+        }
+    }
+}
+
+/* Takes attribute.text over. */
+static void add_attribute(pl_content_t *content, const char *group,
+                          const char *name, pl_attribute_t attribute)
+{
+    attribute.group = strdup(group);
+    attribute.name  = strdup(name);
+    if ((attribute.group != NULL) && (attribute.name != NULL)) {
+        make_name(attribute.name);
+        if (PL_ARRAY_PUSH(&content->attributes, attribute) == PL_OK) {
+            return;
+        }
+    }
+    free(attribute.group);
+    free(attribute.name);
+    free(attribute.text);
+    content->status = PL_ERR_MEMORY;
+}
+
+void pl_content_integer(pl_content_t *content, const char *group,
+                        const char *name, int64_t value)
+{
+    pl_attribute_t attribute = {.integers = {value}};
+
+    add_attribute(content, group, name, attribute);
+}
+
+void pl_content_version(pl_content_t *content, const char *group,
+                        const char *name, int64_t major, int64_t minor)
+{
+    pl_attribute_t attribute = {.integers = {major, minor}, .n_integers = 2};
+
+    add_attribute(content, group, name, attribute);
+}
+
+void pl_content_text(pl_content_t *content, const char *group, const char *name,
+                     const char *text)
+{
+    pl_attribute_t attribute = {.text = strdup(text)};
+
+    if (attribute.text == NULL) {
+        content->status = PL_ERR_MEMORY;
+        return;
+    }
+    add_attribute(content, group, name, attribute);
+}
+
+/* ---- datasets -------------------------------------------------------------
+ */
+
+uint64_t pl_dataset_items(const pl_dataset_t *dataset)
+{
+    return dataset->n_dims == 1 ? dataset->dims[0]
+                                : dataset->dims[0] * dataset->dims[1];
+}
+
+void *pl_content_add(pl_content_t *content, const char *path,
+                     pl_dataset_t dataset)
+{
+    size_t bytes = pl_item_bytes(dataset.item, dataset.text_bytes);
+    size_t n     = (size_t)pl_dataset_items(&dataset);
+
+    dataset.path = strdup(path);
+    if (dataset.data == NULL) {
+        dataset.owned = calloc(n > 0 ? n : 1, bytes);
+        dataset.data  = dataset.owned;
+    }
+    if ((dataset.path == NULL) || (dataset.data == NULL) ||
+        (PL_ARRAY_PUSH(&content->datasets, dataset) != PL_OK)) {
+        free(dataset.path);
+        free(dataset.owned);
+        content->status = PL_ERR_MEMORY;
+        return NULL;
+    }
+    return dataset.owned;
+}
+
+void pl_dataset_rows(const pl_dataset_t *dataset, int rank, int n_ranks,
+                     uint64_t *first_p, uint64_t *n_p)
+{
+    uint64_t rows  = dataset->dims[0];
+    uint64_t n     = (uint64_t)n_ranks;
+    uint64_t first = rows * (uint64_t)rank / n;
+    uint64_t end   = rows * ((uint64_t)rank + 1) / n;
+
+    if (dataset->writer != PL_ALL_RANKS) {
+        first = 0;
+        end   = rank == dataset->writer % n_ranks ? rows : 0;
+    }
+    *first_p = first;
+    *n_p     = end - first;
+}

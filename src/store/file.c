@@ -1,0 +1,180 @@
+#include "store/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static pl_status_t no_memory(const pl_log_t *log, const char *path)
+{
+    pl_log(log, PL_LOG_ERROR, "%s: out of memory", path);
+    return PL_ERR_MEMORY;
+}
+
+pl_status_t pl_file_partial(const char *path, const pl_log_t *log,
+                            char **partial_p)
+{
+    static const char ENDING[] = ".partial";
+    size_t n                   = strlen(path);
+    char *partial              = malloc(n + sizeof(ENDING));
+
+    if (partial == NULL) {
+        return no_memory(log, path);
+    }
+    memcpy(partial, path, n);
+    memcpy(partial + n, ENDING, sizeof(ENDING));
+    *partial_p = partial;
+    return PL_OK;
+}
+
+/* What rename() would not do, or what would then not be a file of its own. */
+static const char *why_not(const char *path)
+{
+    struct stat about;
+    size_t n = strlen(path);
+
+    if ((n == 0) || (path[n - 1] == '/')) {
+        return "the name of a file is missing";
+    }
+    if (stat(path, &about) != 0) {
+        return errno == ENOENT ? NULL : strerror(errno);
+    }
+    if (S_ISDIR(about.st_mode)) {
+        return "it is a folder";
+    }
+    return S_ISREG(about.st_mode) ? NULL : "it is not a regular file";
+}
+
+pl_status_t pl_file_check(const char *path, const char *what,
+                          const pl_log_t *log)
+{
+    const char *why = why_not(path);
+    char *partial   = NULL;
+    int fd          = -1;
+
+    PL_TRY(pl_file_partial(path, log, &partial));
+    if (why == NULL) {
+        fd  = open(partial, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+        why = fd < 0 ? strerror(errno) : NULL;
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+        (void)unlink(partial);
+    }
+    free(partial);
+    if (why != NULL) {
+        pl_log(log, PL_LOG_ERROR,
+               "%s %s: cannot be written: %s; expected a file in a folder that "
+               "exists and that you may write to",
+               what, path, why);
+        return PL_ERR_IO;
+    }
+    return PL_OK;
+}
+
+static int write_range(int fd, const char *bytes, uint64_t first, uint64_t end)
+{
+    while (first < end) {
+        ssize_t n =
+            pwrite(fd, bytes + first, (size_t)(end - first), (off_t)first);
+
+        if ((n < 0) && (errno == EINTR)) {
+            continue;
+        }
+        if (n <= 0) {
+            return n < 0 ? errno : EIO;
+        }
+        first += (uint64_t)n;
+    }
+    return 0;
+}
+
+/* The error number of what failed, or 0. */
+static int fill(int fd, const char *bytes, uint64_t n,
+                const pl_file_range_t *holes, size_t n_holes)
+{
+    uint64_t first = 0;
+    int failed     = n > 0 ? posix_fallocate(fd, 0, (off_t)n) : 0;
+
+    /* A disk that cannot reserve is no reason not to try. */
+    if ((failed == EOPNOTSUPP) || (failed == EINVAL)) {
+        failed = ftruncate(fd, (off_t)n) != 0 ? errno : 0;
+    }
+    for (size_t i = 0; (failed == 0) && (i < n_holes); i++) {
+        failed = write_range(fd, bytes, first, holes[i].first);
+        first  = holes[i].first + holes[i].n;
+    }
+    return failed == 0 ? write_range(fd, bytes, first, n) : failed;
+}
+
+pl_status_t pl_file_write(const char *partial, const void *bytes, uint64_t n,
+                          const pl_file_range_t *holes, size_t n_holes,
+                          const pl_log_t *log)
+{
+    int fd     = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int failed = fd < 0 ? errno : fill(fd, bytes, n, holes, n_holes);
+
+    if ((fd >= 0) && (close(fd) != 0) && (failed == 0)) {
+        failed = errno;
+    }
+    if (failed != 0) {
+        pl_log(log, PL_LOG_ERROR, "cannot write %s, %" PRIu64 " bytes: %s",
+               partial, n, strerror(failed));
+        return PL_ERR_IO;
+    }
+    return PL_OK;
+}
+
+static pl_status_t sync_path(const char *path, int flags, const pl_log_t *log)
+{
+    int fd     = open(path, flags | O_CLOEXEC);
+    int failed = fd < 0 ? errno : 0;
+
+    if ((failed == 0) && (fsync(fd) != 0)) {
+        failed = errno;
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    if (failed != 0) {
+        pl_log(log, PL_LOG_ERROR, "cannot bring %s to the disk: %s", path,
+               strerror(failed));
+        return PL_ERR_IO;
+    }
+    return PL_OK;
+}
+
+pl_status_t pl_file_sync(const char *partial, const pl_log_t *log)
+{
+    return sync_path(partial, O_RDWR, log);
+}
+
+pl_status_t pl_file_publish(const char *partial, const char *path,
+                            const pl_log_t *log)
+{
+    pl_status_t status;
+    char *copy;
+
+    if (rename(partial, path) != 0) {
+        pl_log(log, PL_LOG_ERROR, "cannot rename %s to %s: %s", partial, path,
+               strerror(errno));
+        return PL_ERR_IO;
+    }
+    copy = strdup(path);
+    if (copy == NULL) {
+        return no_memory(log, path);
+    }
+    status = sync_path(dirname(copy), O_RDONLY | O_DIRECTORY, log);
+    free(copy);
+    return status;
+}
+
+void pl_file_discard(const char *partial)
+{
+    (void)unlink(partial);
+}

@@ -1,0 +1,96 @@
+/* store/reader.h - read a snapshot of schema 1 without trusting it.
+ *
+ * A file from outside is hostile input: every name, type, size and offset is
+ * checked before it is used; links out of the file, unknown filters and sizes
+ * that the file cannot hold are refused; a dataset's bytes must have the digest
+ * that stands beside them.  (HDF5 itself parses the file's own structure.)
+ *
+ *   pl_snapshot_open -> pl_snapshot_integer, _text, _read, _read_offsets, ...
+ *                    -> pl_snapshot_close
+ *
+ * Not collective.  Everything that is not as docs/schema.md says ends with one
+ * line that names file and object, and PL_ERR_INPUT; also PL_ERR_MEMORY.  A
+ * snapshot stays usable after any status.  One thread of a process at a time;
+ * HDF5's own error messages are off while a snapshot is open.
+ */
+#ifndef PL_STORE_READER_H
+#define PL_STORE_READER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <pagelane/log.h>
+#include <pagelane/status.h>
+
+#include "store/content.h"
+
+typedef struct pl_snapshot pl_snapshot_t; /* opaque */
+
+/* Open for reading and check format and version.  `log` is borrowed until the
+ * close.  On another status *snapshot_p is left alone. */
+PL_MUST_CHECK pl_status_t pl_snapshot_open(const char *path,
+                                           const pl_log_t *log,
+                                           pl_snapshot_t **snapshot_p);
+void pl_snapshot_close(pl_snapshot_t *snapshot); /* NULL is allowed */
+
+/* The version in the file: major is PL_SNAPSHOT_MAJOR. */
+int64_t pl_snapshot_minor(const pl_snapshot_t *snapshot);
+
+/* Is there such a group?  (An optional one; silent.) */
+bool pl_snapshot_has(const pl_snapshot_t *snapshot, const char *path);
+
+/* One number of a group, within min .. max. */
+PL_MUST_CHECK pl_status_t pl_snapshot_integer(const pl_snapshot_t *snapshot,
+                                              const char *group,
+                                              const char *name, int64_t min,
+                                              int64_t max, int64_t *value_p);
+
+/* One text of a group; the caller frees it. */
+PL_MUST_CHECK pl_status_t pl_snapshot_text(const pl_snapshot_t *snapshot,
+                                           const char *group, const char *name,
+                                           char **text_p);
+
+/* All attributes of a group by name, numbers as text; the first status that is
+ * not PL_OK ends it. */
+typedef pl_status_t (*pl_snapshot_visit_t)(void *context, const char *name,
+                                           const char *text, bool is_number);
+PL_MUST_CHECK pl_status_t pl_snapshot_attributes(const pl_snapshot_t *snapshot,
+                                                 const char *group,
+                                                 pl_snapshot_visit_t visit,
+                                                 void *context);
+
+/* A dataset of integers, each as int64 (U64: the same bits). */
+typedef struct pl_snapshot_column {
+    int64_t *items; /* [rows][columns]; never NULL after PL_OK */
+    size_t rows, columns;
+} pl_snapshot_column_t;
+
+#define PL_ANY_ROWS SIZE_MAX
+
+/* Read it whole.  It must be of that item type, have that many rows and, if
+ * columns > 0, be two-dimensional with that many columns.  Free it with
+ * pl_snapshot_column_free. */
+PL_MUST_CHECK pl_status_t pl_snapshot_read(const pl_snapshot_t *snapshot,
+                                           const char *path, pl_item_t item,
+                                           size_t rows, size_t columns,
+                                           pl_snapshot_column_t *column_p);
+
+/* The offsets of a ragged array: n + 1 of them, from 0, never falling, the last
+ * one equal to n_items. */
+PL_MUST_CHECK pl_status_t pl_snapshot_read_offsets(
+    const pl_snapshot_t *snapshot, const char *path, size_t n, size_t n_items,
+    pl_snapshot_column_t *column_p);
+
+void pl_snapshot_column_free(pl_snapshot_column_t *column);
+
+/* One line that names the file and an object of it; returns PL_ERR_INPUT.  For
+ * callers who find more than types and sizes. */
+pl_status_t pl_snapshot_refuse(const pl_snapshot_t *snapshot,
+                               const char *object, const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 3, 4)))
+#endif
+    ;
+
+#endif /* PL_STORE_READER_H */

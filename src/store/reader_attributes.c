@@ -1,0 +1,243 @@
+/* Attributes of a snapshot: type and size are checked before they are read. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/reader_internal.h"
+
+enum { LONGEST_TEXT = 65536 };
+
+/* "/layout/page_tokens" for messages. */
+static void name_of(const char *group, const char *name, char *text, size_t n)
+{
+    (void)snprintf(text, n, "%s%s%s", group, strcmp(group, "/") == 0 ? "" : "/",
+                   name);
+}
+
+static hid_t open_attribute(hid_t object, const char *name)
+{
+    return H5Aexists(object, name) > 0 ? H5Aopen(object, name, H5P_DEFAULT)
+                                       : -1;
+}
+
+/* -1: not simple and of at most one dimension. */
+static int64_t items_of(hid_t attribute)
+{
+    hid_t space = H5Aget_space(attribute);
+    int64_t n   = -1;
+
+    if (space >= 0) {
+        if (H5Sget_simple_extent_ndims(space) <= 1) {
+            n = H5Sget_simple_extent_npoints(space);
+        }
+        (void)H5Sclose(space);
+    }
+    return n;
+}
+
+static bool is_integer(hid_t type)
+{
+    return (H5Tget_class(type) == H5T_INTEGER) && (H5Tget_size(type) <= 8);
+}
+
+static bool is_text(hid_t type)
+{
+    return (H5Tget_class(type) == H5T_STRING) &&
+           (H5Tis_variable_str(type) == 0) &&
+           (H5Tget_size(type) <= LONGEST_TEXT);
+}
+
+/* Exactly n integers (0 and 1 both mean one). */
+static bool read_integers(hid_t attribute, int n, hid_t memory_type,
+                          void *integers)
+{
+    hid_t type = H5Aget_type(attribute);
+    bool good  = (type >= 0) && is_integer(type) &&
+                (items_of(attribute) == (n > 0 ? n : 1)) &&
+                (H5Aread(attribute, memory_type, integers) >= 0);
+
+    if (type >= 0) {
+        (void)H5Tclose(type);
+    }
+    return good;
+}
+
+/* One fixed-length text; the caller frees it.  NULL: it is none. */
+static char *read_text(hid_t attribute)
+{
+    hid_t type = H5Aget_type(attribute);
+    char *text = NULL;
+
+    if ((type >= 0) && is_text(type) && (items_of(attribute) == 1)) {
+        size_t n = H5Tget_size(type);
+
+        text = calloc(n + 1, 1);
+        if ((text != NULL) && (H5Aread(attribute, type, text) < 0)) {
+            free(text);
+            text = NULL;
+        }
+    }
+    if (type >= 0) {
+        (void)H5Tclose(type);
+    }
+    return text;
+}
+
+pl_status_t pl_snapshot_integers(const pl_snapshot_t *snapshot,
+                                 const char *group, const char *name, int n,
+                                 int64_t *integers)
+{
+    char object[256];
+    hid_t id        = pl_snapshot_object(snapshot, group, H5I_GROUP);
+    hid_t attribute = id < 0 ? -1 : open_attribute(id, name);
+    bool good       = (attribute >= 0) &&
+                read_integers(attribute, n, H5T_NATIVE_INT64, integers);
+
+    if (attribute >= 0) {
+        (void)H5Aclose(attribute);
+    }
+    if (id >= 0) {
+        (void)H5Oclose(id);
+    }
+    if (!good) {
+        name_of(group, name, object, sizeof(object));
+        return pl_snapshot_refuse(snapshot, object,
+                                  "there is no such attribute, or it is not %s",
+                                  n < 2 ? "an integer" : "a pair of integers");
+    }
+    return PL_OK;
+}
+
+pl_status_t pl_snapshot_integer(const pl_snapshot_t *snapshot,
+                                const char *group, const char *name,
+                                int64_t min, int64_t max, int64_t *value_p)
+{
+    char object[256];
+    int64_t value = 0;
+
+    PL_TRY(pl_snapshot_integers(snapshot, group, name, 0, &value));
+    if ((value < min) || (value > max)) {
+        name_of(group, name, object, sizeof(object));
+        return pl_snapshot_refuse(snapshot, object,
+                                  "%" PRId64 " is out of range; expected "
+                                  "%" PRId64 " to %" PRId64,
+                                  value, min, max);
+    }
+    *value_p = value;
+    return PL_OK;
+}
+
+pl_status_t pl_snapshot_digest(const pl_snapshot_t *snapshot, const char *path,
+                               hid_t dataset, uint64_t *digest_p)
+{
+    hid_t attribute = open_attribute(dataset, "xxh3_64");
+    uint64_t digest = 0;
+    bool good       = (attribute >= 0) &&
+                read_integers(attribute, 0, H5T_NATIVE_UINT64, &digest);
+
+    if (attribute >= 0) {
+        (void)H5Aclose(attribute);
+    }
+    if (!good) {
+        return pl_snapshot_refuse(snapshot, path,
+                                  "its attribute xxh3_64 is not an integer");
+    }
+    *digest_p = digest;
+    return PL_OK;
+}
+
+pl_status_t pl_snapshot_text(const pl_snapshot_t *snapshot, const char *group,
+                             const char *name, char **text_p)
+{
+    char object[256];
+    hid_t id        = pl_snapshot_object(snapshot, group, H5I_GROUP);
+    hid_t attribute = id < 0 ? -1 : open_attribute(id, name);
+    char *text      = attribute < 0 ? NULL : read_text(attribute);
+
+    if (attribute >= 0) {
+        (void)H5Aclose(attribute);
+    }
+    if (id >= 0) {
+        (void)H5Oclose(id);
+    }
+    if (text == NULL) {
+        name_of(group, name, object, sizeof(object));
+        return pl_snapshot_refuse(snapshot, object,
+                                  "there is no such attribute, or it is not a "
+                                  "text; is this a snapshot?");
+    }
+    *text_p = text;
+    return PL_OK;
+}
+
+/* ---- all of a group -------------------------------------------------------
+ */
+
+typedef struct walk {
+    const pl_snapshot_t *snapshot;
+    const char *group;
+    pl_snapshot_visit_t visit;
+    void *context;
+    pl_status_t status;
+} walk_t;
+
+static pl_status_t show(walk_t *walk, const char *name, hid_t attribute)
+{
+    char number[32];
+    char object[256];
+    int64_t integer = 0;
+    char *text      = read_text(attribute);
+    pl_status_t status;
+
+    if (text != NULL) {
+        status = walk->visit(walk->context, name, text, false);
+        free(text);
+        return status;
+    }
+    if (read_integers(attribute, 0, H5T_NATIVE_INT64, &integer)) {
+        (void)snprintf(number, sizeof(number), "%" PRId64, integer);
+        return walk->visit(walk->context, name, number, true);
+    }
+    name_of(walk->group, name, object, sizeof(object));
+    return pl_snapshot_refuse(walk->snapshot, object,
+                              "is neither an integer nor a text");
+}
+
+static herr_t step(hid_t object, const char *name, const H5A_info_t *about,
+                   void *context)
+{
+    walk_t *walk    = context;
+    hid_t attribute = open_attribute(object, name);
+
+    (void)about;
+    if (attribute < 0) {
+        walk->status = pl_snapshot_refuse(walk->snapshot, walk->group,
+                                          "an attribute cannot be opened");
+        return -1;
+    }
+    walk->status = show(walk, name, attribute);
+    (void)H5Aclose(attribute);
+    return walk->status == PL_OK ? 0 : -1;
+}
+
+pl_status_t pl_snapshot_attributes(const pl_snapshot_t *snapshot,
+                                   const char *group, pl_snapshot_visit_t visit,
+                                   void *context)
+{
+    walk_t walk = {snapshot, group, visit, context, PL_OK};
+    hid_t id    = pl_snapshot_object(snapshot, group, H5I_GROUP);
+    hsize_t at  = 0;
+    herr_t failed;
+
+    if (id < 0) {
+        return pl_snapshot_refuse(snapshot, group, "there is no such group");
+    }
+    failed = H5Aiterate2(id, H5_INDEX_NAME, H5_ITER_INC, &at, step, &walk);
+    (void)H5Oclose(id);
+    if ((failed < 0) && (walk.status == PL_OK)) {
+        return pl_snapshot_refuse(snapshot, group,
+                                  "its attributes cannot be read");
+    }
+    return walk.status;
+}

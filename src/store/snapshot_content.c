@@ -1,0 +1,474 @@
+/* What stands in a snapshot, but for /hicache. */
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/snapshot_internal.h"
+
+static size_t requests_of(const pl_snapshot_input_t *input)
+{
+    return (size_t)pl_engine_n_requests(input->engine);
+}
+
+/* ---- configuration and layout ---------------------------------------------
+ */
+
+static void add_root(const pl_snapshot_input_t *input, pl_content_t *content)
+{
+    pl_content_text(content, "/", "format", PL_SNAPSHOT_FORMAT);
+    pl_content_version(content, "/", "schema_version", PL_SNAPSHOT_MAJOR,
+                       PL_SNAPSHOT_MINOR);
+    pl_content_group(content, "/config");
+    for (size_t i = 0; i < input->n_options; i++) {
+        pl_content_text(content, "/config", input->options[i].name,
+                        input->options[i].value);
+    }
+}
+
+static void add_layout(const pl_engine_t *engine, pl_content_t *content)
+{
+    const pl_engine_config_t *config = pl_engine_config(engine);
+    bool apart                       = config->n_decode > 0;
+    char ownership[PL_OWNERSHIP_TEXT_BYTES];
+    const struct {
+        const char *name;
+        int64_t value;
+    } facts[] = {
+        {"n_lanes", config->n_prefill},
+        {"n_decode_ranks", config->n_decode},
+        {"n_homes", apart ? config->n_decode : config->n_prefill},
+        {"first_home", apart ? config->n_prefill : 0},
+        {"page_tokens", config->page_tokens},
+        {"chunk_tokens", config->chunk_tokens},
+        {"page_bytes", config->page_bytes},
+        {"device_pages", pl_engine_device_pages(engine)},
+        {"host_pages", pl_engine_host_pages(engine)},
+        {"decode_pages", pl_engine_decode_pages(engine)},
+        {"decode_host_pages", config->decode_host_pages},
+        {"device_reserved", 1},
+        {"host_reserved", 0},
+        {"decode_reserved", 1},
+        {"decode_host_reserved", 0},
+    };
+
+    pl_content_group(content, "/layout");
+    for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]); i++) {
+        pl_content_integer(content, "/layout", facts[i].name, facts[i].value);
+    }
+    pl_ownership_text(config->ownership, ownership);
+    pl_content_text(content, "/layout", "ownership", ownership);
+}
+
+/* ---- requests -------------------------------------------------------------
+ */
+
+/* A member of pl_record_t as a column. */
+typedef struct field {
+    const char *name;
+    pl_item_t item;
+    size_t offset;
+    const char *unit, *description;
+} field_t;
+
+#define I64(member, unit, description)                                         \
+    {                                                                          \
+#member, PL_ITEM_I64, offsetof(pl_record_t, member), unit, description \
+    }
+#define I32(member, unit, description)                                         \
+    {                                                                          \
+#member, PL_ITEM_I32, offsetof(pl_record_t, member), unit, description \
+    }
+
+static const field_t FIELDS[] = {
+    I64(arrival_ns, "ns", "when it arrived; virtual time, as all of these"),
+    I64(admitted_ns, "ns", "when it was first admitted; -1: never"),
+    I64(first_token_ns, "ns", "when its first token was known; -1: never"),
+    I64(decode_ns, "ns", "when decode had its KV; -1: never"),
+    I64(finished_ns, "ns", "when it ended; -1: has not"),
+    I64(admitted_tick, "tick", "tick of admitted_ns; -1: never"),
+    I64(finished_tick, "tick", "tick of finished_ns; -1: has not"),
+    I32(prompt_tokens, "token", "length of the prompt"),
+    I32(output_tokens, "token", "tokens wanted"),
+    I32(generated_tokens, "token", "tokens generated"),
+    I32(device_hit_tokens, "token", "of the prompt, found on the device tier"),
+    I32(host_hit_tokens, "token", "of the prompt, loaded from the host tier"),
+    I32(cut_pages, "page", "of the hit, given up because a lane was short"),
+    I32(home, "1", "rank that decoded it last; -1: none"),
+    I32(preemptions, "1", "times it was sent to the decode host buffer"),
+    I32(reentries, "1", "times it came back as a new prompt"),
+    I32(readmissions, "1", "times it was admitted anew after a failed load"),
+};
+
+enum { N_FIELDS = sizeof(FIELDS) / sizeof(FIELDS[0]) };
+
+static void *add_request_column(pl_content_t *content, const char *name,
+                                pl_item_t item, size_t n, const void *data,
+                                const char *unit, const char *description)
+{
+    char path[96];
+    pl_dataset_t dataset = {.item        = item,
+                            .n_dims      = 1,
+                            .dims        = {n},
+                            .labels      = {"request"},
+                            .unit        = unit,
+                            .description = description,
+                            .data        = n > 0 ? data : NULL,
+                            .writer      = PL_ALL_RANKS};
+
+    (void)snprintf(path, sizeof(path), "/requests/%s", name);
+    return pl_content_add(content, path, dataset);
+}
+
+static void add_fields(const pl_snapshot_input_t *input, pl_content_t *content)
+{
+    size_t n = requests_of(input);
+
+    for (size_t f = 0; f < N_FIELDS; f++) {
+        const field_t *field = &FIELDS[f];
+        size_t bytes         = pl_item_bytes(field->item, 0);
+        char *column =
+            add_request_column(content, field->name, field->item, n, NULL,
+                               field->unit, field->description);
+
+        for (size_t i = 0; (column != NULL) && (i < n); i++) {
+            const char *record =
+                (const char *)pl_engine_record(input->engine, (int32_t)i);
+
+            memcpy(column + i * bytes, record + field->offset, bytes);
+        }
+    }
+}
+
+static void add_misses(const pl_snapshot_input_t *input, pl_content_t *content)
+{
+    static const char *const NAMES[] = {
+#define MISS_COLUMN(name, text) "miss_" text,
+        PL_MISS_LIST(MISS_COLUMN)
+#undef MISS_COLUMN
+    };
+    size_t n = requests_of(input);
+
+    for (size_t cause = 0; cause < PL_MISSES; cause++) {
+        int32_t *column = add_request_column(
+            content, NAMES[cause], PL_ITEM_I32, n, NULL, "page",
+            "pages of the prompt computed for this cause; docs/schema.md");
+
+        for (size_t i = 0; (column != NULL) && (i < n); i++) {
+            column[i] =
+                pl_engine_record(input->engine, (int32_t)i)->miss_pages[cause];
+        }
+    }
+}
+
+static void add_tokens(const pl_snapshot_input_t *input, pl_content_t *content)
+{
+    size_t n             = requests_of(input);
+    bool has_tokens      = input->tokens_offset != NULL;
+    size_t n_tokens      = has_tokens ? (size_t)input->tokens_offset[n] : 0;
+    pl_dataset_t offsets = {.item        = PL_ITEM_I64,
+                            .n_dims      = 1,
+                            .dims        = {n + 1},
+                            .labels      = {"request+1"},
+                            .unit        = "1",
+                            .description = "where a request's tokens begin",
+                            .data   = has_tokens ? input->tokens_offset : NULL,
+                            .writer = PL_ALL_RANKS};
+    pl_dataset_t tokens  = {.item        = PL_ITEM_I32,
+                            .n_dims      = 1,
+                            .dims        = {n_tokens},
+                            .labels      = {"token"},
+                            .unit        = "1",
+                            .description = "ids of the tokens generated",
+                            .data        = n_tokens > 0 ? input->tokens : NULL,
+                            .writer      = PL_ALL_RANKS};
+
+    (void)pl_content_add(content, "/requests/tokens_offset", offsets);
+    (void)pl_content_add(content, "/requests/tokens", tokens);
+}
+
+static void add_requests(const pl_snapshot_input_t *input,
+                         pl_content_t *content)
+{
+    size_t n = requests_of(input);
+    uint8_t *failed;
+
+    pl_content_group(content, "/requests");
+    add_fields(input, content);
+    add_misses(input, content);
+    failed = add_request_column(content, "failed", PL_ITEM_U8, n, NULL, "1",
+                                "1: recorded as failed");
+    for (size_t i = 0; (failed != NULL) && (i < n); i++) {
+        failed[i] = pl_engine_record(input->engine, (int32_t)i)->failed ? 1 : 0;
+    }
+    (void)add_request_column(content, "digest", PL_ITEM_U64, n, input->digests,
+                             "1", "digest of the prompt rows decode received");
+    add_tokens(input, content);
+}
+
+/* ---- lanes over time ------------------------------------------------------
+ */
+
+static void add_lane_column(pl_content_t *content, const char *path,
+                            pl_item_t item, size_t n, size_t n_columns,
+                            const char *label, const void *data,
+                            const char *unit, const char *description)
+{
+    pl_dataset_t dataset = {.item        = item,
+                            .n_dims      = label == NULL ? 1 : 2,
+                            .dims        = {n, n_columns},
+                            .labels      = {"sample", label},
+                            .unit        = unit,
+                            .description = description,
+                            .data        = n > 0 ? data : NULL,
+                            .writer      = PL_ALL_RANKS};
+
+    (void)pl_content_add(content, path, dataset);
+}
+
+static void add_lanes(const pl_snapshot_input_t *input, pl_content_t *content)
+{
+    const pl_engine_config_t *config = pl_engine_config(input->engine);
+    pl_lane_history_t lanes          = {0};
+    size_t n_lanes                   = (size_t)config->n_prefill;
+    size_t n_homes =
+        (size_t)(config->n_decode > 0 ? config->n_decode : config->n_prefill);
+
+    if (input->log != NULL) {
+        lanes = pl_event_log_lanes(input->log);
+    }
+    pl_content_group(content, "/lanes");
+    add_lane_column(content, "/lanes/tick", PL_ITEM_I64, lanes.n, 1, NULL,
+                    lanes.tick, "tick", "the state is that of its end");
+    add_lane_column(content, "/lanes/time_ns", PL_ITEM_I64, lanes.n, 1, NULL,
+                    lanes.time_ns, "ns", "virtual time of the tick's start");
+    add_lane_column(content, "/lanes/device_free", PL_ITEM_I32, lanes.n,
+                    n_lanes, "lane", lanes.device_free, "page",
+                    "free pages of the device tier");
+    add_lane_column(content, "/lanes/host_free", PL_ITEM_I32, lanes.n, n_lanes,
+                    "lane", lanes.host_free, "page",
+                    "free pages of the host tier");
+    add_lane_column(content, "/lanes/decode_free", PL_ITEM_I32, lanes.n,
+                    n_homes, "home", lanes.decode_free, "page",
+                    "free pages of the decode pools");
+    add_lane_column(content, "/lanes/decode_host_free", PL_ITEM_I32, lanes.n,
+                    n_homes, "home", lanes.decode_host_free, "page",
+                    "free pages of the decode host buffers");
+    add_lane_column(content, "/lanes/running", PL_ITEM_I32, lanes.n, 1, NULL,
+                    lanes.running, "1", "requests that decode");
+    add_lane_column(content, "/lanes/waiting", PL_ITEM_I32, lanes.n, 1, NULL,
+                    lanes.waiting, "1", "requests that wait for admission");
+}
+
+/* ---- events ---------------------------------------------------------------
+ */
+
+static void add_kinds(pl_content_t *content)
+{
+    enum { TEXT_BYTES = 16 };
+    pl_dataset_t dataset = {.item        = PL_ITEM_TEXT,
+                            .text_bytes  = TEXT_BYTES,
+                            .n_dims      = 1,
+                            .dims        = {PL_EVENT_KINDS},
+                            .labels      = {"kind"},
+                            .unit        = "1",
+                            .description = "names of the values of kind",
+                            .writer      = PL_ALL_RANKS};
+    char *texts          = pl_content_add(content, "/events/kinds", dataset);
+
+    for (int kind = 0; (texts != NULL) && (kind < PL_EVENT_KINDS); kind++) {
+        (void)snprintf(texts + kind * TEXT_BYTES, TEXT_BYTES, "%s",
+                       pl_event_kind_text((pl_event_kind_t)kind));
+    }
+}
+
+static void add_events(const pl_snapshot_input_t *input, pl_content_t *content)
+{
+    pl_event_columns_t events;
+
+    if ((input->log == NULL) || !pl_event_log_has_events(input->log)) {
+        return;
+    }
+    events = pl_event_log_events(input->log);
+    pl_content_group(content, "/events");
+    add_kinds(content);
+
+    const struct {
+        const char *path;
+        pl_item_t item;
+        size_t n;
+        const char *label;
+        const void *data;
+        const char *unit, *description;
+    } columns[] = {
+        {"/events/tick", PL_ITEM_I64, events.n, "event", events.tick, "tick",
+         "tick it happened in"},
+        {"/events/time_ns", PL_ITEM_I64, events.n, "event", events.time_ns,
+         "ns", "virtual time of the tick's start"},
+        {"/events/kind", PL_ITEM_I32, events.n, "event", events.kind, "1",
+         "index into kinds"},
+        {"/events/request", PL_ITEM_I32, events.n, "event", events.request, "1",
+         "request; -1: none"},
+        {"/events/node", PL_ITEM_I64, events.n, "event", events.node, "1",
+         "node id; -1: none"},
+        {"/events/op", PL_ITEM_I64, events.n, "event", events.op, "1",
+         "operation id; 0: none"},
+        {"/events/value", PL_ITEM_I64, events.n, "event", events.value, "1",
+         "depends on kind; docs/schema.md"},
+        {"/events/value2", PL_ITEM_I64, events.n, "event", events.value2, "1",
+         "depends on kind; docs/schema.md"},
+        {"/events/pages_offset", PL_ITEM_I64, events.n + 1, "event+1",
+         events.pages_offset, "1", "where an event's pages begin"},
+        {"/events/pages", PL_ITEM_I32, (size_t)events.pages_offset[events.n],
+         "page", events.pages, "1", "logical pages"},
+        {"/events/other_offset", PL_ITEM_I64, events.n + 1, "event+1",
+         events.other_offset, "1", "where an event's other pages begin"},
+        {"/events/other", PL_ITEM_I32, (size_t)events.other_offset[events.n],
+         "page", events.other, "1", "logical pages of the other tier"},
+    };
+
+    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
+        pl_dataset_t dataset = {.item        = columns[i].item,
+                                .n_dims      = 1,
+                                .dims        = {columns[i].n},
+                                .labels      = {columns[i].label},
+                                .unit        = columns[i].unit,
+                                .description = columns[i].description,
+                                .data =
+                                    columns[i].n > 0 ? columns[i].data : NULL,
+                                .writer = PL_ALL_RANKS};
+
+        (void)pl_content_add(content, columns[i].path, dataset);
+    }
+}
+
+/* ---- counters and timing --------------------------------------------------
+ */
+
+static void add_engine_counters(const pl_engine_t *engine,
+                                pl_content_t *content)
+{
+    static const char *const LINKS[PL_LINKS] = {
+        [PL_LINK_H2D]     = "link_bytes_h2d",
+        [PL_LINK_D2H]     = "link_bytes_d2h",
+        [PL_LINK_PD]      = "link_bytes_pd",
+        [PL_LINK_OFFLOAD] = "link_bytes_offload",
+    };
+    const pl_engine_counters_t *c = pl_engine_counters(engine);
+    const struct {
+        const char *name;
+        int64_t value;
+    } counters[] = {
+        {"ticks", c->ticks},
+        {"idle_ticks", c->idle_ticks},
+        {"chunks", c->chunks},
+        {"decode_steps", c->decode_steps},
+        {"prefill_tokens", c->prefill_tokens},
+        {"sends", c->sends},
+        {"send_pages", c->send_pages},
+        {"sends_failed", c->sends_failed},
+        {"offloads", c->offloads},
+        {"offload_pages", c->offload_pages},
+        {"resumes", c->resumes},
+        {"reentries", c->reentries},
+        {"hit_cuts", c->hit_cuts},
+        {"waits_for_write_back", c->waits_for_write_back},
+        {"reservations_failed", c->reservations_failed},
+        {"operations_failed", c->operations_failed},
+    };
+
+    pl_content_group(content, "/counters/engine");
+    for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
+        pl_content_integer(content, "/counters/engine", counters[i].name,
+                           counters[i].value);
+    }
+    for (int link = 0; link < PL_LINKS; link++) {
+        pl_content_integer(content, "/counters/engine", LINKS[link],
+                           c->link_bytes[link]);
+    }
+}
+
+static void add_cache_counters(const pl_engine_t *engine, pl_content_t *content)
+{
+    const pl_hicache_counters_t *c =
+        pl_hicache_counters(pl_engine_cache(engine));
+    const struct {
+        const char *name;
+        int64_t value;
+    } counters[] = {
+        {"deficits", c->deficits},
+        {"retries", c->retries},
+        {"retries_failed", c->retries_failed},
+        {"evictions", c->evictions},
+        {"evicted_pages", c->evicted_pages},
+        {"lane_collateral_pages", c->lane_collateral_pages},
+        {"host_drops", c->host_drops},
+        {"host_dropped_pages", c->host_dropped_pages},
+        {"backups", c->backups},
+        {"backup_pages", c->backup_pages},
+        {"backups_skipped", c->backups_skipped},
+        {"backups_failed", c->backups_failed},
+        {"loads", c->loads},
+        {"load_pages", c->load_pages},
+        {"loads_failed", c->loads_failed},
+        {"write_backs", c->write_backs},
+    };
+
+    pl_content_group(content, "/counters/cache");
+    for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
+        pl_content_integer(content, "/counters/cache", counters[i].name,
+                           counters[i].value);
+    }
+}
+
+static void add_counters(const pl_snapshot_input_t *input,
+                         pl_content_t *content)
+{
+    pl_content_group(content, "/counters");
+    add_engine_counters(input->engine, content);
+    add_cache_counters(input->engine, content);
+    pl_content_group(content, "/counters/data");
+    for (size_t i = 0; i < input->n_data_counters; i++) {
+        pl_content_integer(content, "/counters/data",
+                           input->data_counters[i].name,
+                           input->data_counters[i].value);
+    }
+}
+
+static void add_timing(const pl_snapshot_input_t *input, pl_content_t *content)
+{
+    pl_content_group(content, "/timing");
+    for (size_t i = 0; i < input->n_about; i++) {
+        pl_content_text(content, "/timing", input->about[i].name,
+                        input->about[i].value);
+    }
+    for (size_t i = 0; i < input->n_timing; i++) {
+        pl_content_integer(content, "/timing", input->timing[i].name,
+                           input->timing[i].value);
+    }
+}
+
+pl_status_t pl_snapshot_content(const pl_snapshot_input_t *input,
+                                const pl_log_t *log, pl_content_t *content)
+{
+    pl_status_t status;
+
+    add_root(input, content);
+    add_layout(input->engine, content);
+    add_requests(input, content);
+    add_lanes(input, content);
+    pl_snapshot_add_cache(input->engine, content);
+    add_counters(input, content);
+    add_events(input, content);
+    add_timing(input, content);
+    status = pl_content_status(content);
+    if ((status == PL_OK) && (input->log != NULL)) {
+        status = pl_event_log_status(input->log);
+    }
+    if (status != PL_OK) {
+        pl_log(log, PL_LOG_ERROR,
+               "snapshot: out of memory; --events off makes it smaller");
+    }
+    return status;
+}

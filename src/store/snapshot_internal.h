@@ -1,0 +1,31 @@
+/* store/snapshot_internal.h - the parts of store/snapshot.h:
+ *   snapshot_content.c  what stands in the file: requests, lanes, events, ...
+ *   snapshot_cache.c    the same for /hicache
+ *   image.c             the file in memory
+ *   h5.c                HDF5 calls with our statuses
+ *   snapshot_write.c    skeleton, raw data, publishing
+ */
+#ifndef PL_STORE_SNAPSHOT_INTERNAL_H
+#define PL_STORE_SNAPSHOT_INTERNAL_H
+
+#include "store/content.h"
+#include "store/snapshot.h"
+
+/* Everything that will stand in the file.  Points into `input`: both must stay
+ * as they are while the content is used.  PL_OK, or PL_ERR_MEMORY with one
+ * line; the caller frees the content after any status. */
+PL_MUST_CHECK pl_status_t pl_snapshot_content(const pl_snapshot_input_t *input,
+                                              const pl_log_t *log,
+                                              pl_content_t *content);
+
+/* /hicache of it. */
+void pl_snapshot_add_cache(const pl_engine_t *engine, pl_content_t *content);
+
+/* Collective.  pl_snapshot_write without its last step: on PL_OK <partial> is
+ * whole and synced. */
+PL_MUST_CHECK pl_status_t pl_snapshot_write_partial(const pl_content_t *content,
+                                                    pl_comm_t *comm,
+                                                    const char *partial,
+                                                    const pl_log_t *log);
+
+#endif /* PL_STORE_SNAPSHOT_INTERNAL_H */
