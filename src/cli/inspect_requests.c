@@ -118,9 +118,9 @@ static void misses_cell(pl_table_t *table, const requests_t *requests, size_t i)
 static pl_status_t print_table(const requests_t *requests)
 {
     pl_table_t *table = pl_table_open(
-        "request>,state<,arrival ms>,prompt tokens>,device hit>,host hit>,"
-        "missed pages by cause<,first token after ms>,end after ms>,"
-        "generated tokens>,home rank>,preempted>,digest<");
+        "request>,state<,arrival ms>,prompt tokens>,device hit tokens>,"
+        "host hit tokens>,missed pages by cause<,first token after ms>,"
+        "end after ms>,generated tokens>,home rank>,preempted>,digest<");
     pl_status_t status;
 
     for (size_t i = 0; i < requests->n; i++) {

@@ -1,0 +1,282 @@
+#!/usr/bin/env python3
+"""Rebuild every tier of a snapshot from /events alone, and compare.
+
+usage: replay_events.py FILE...
+
+From /events and /layout (docs/schema.md, pagelane/event.h; no other knowledge of
+the program): which pages are free in every lane, where each node's pages lie on
+device and host and who owns them, what each decode pool holds, who waits and who
+decodes.  Compared with /lanes at every sampled tick and with /hicache at the
+end.  Exit status 0: agrees; 1: the first difference is printed; 3: no events.
+"""
+import sys
+
+import h5py
+
+
+class Difference(Exception):
+    pass
+
+
+def expect(condition, text, *args):
+    if not condition:
+        raise Difference(text % args)
+
+
+class Pool:
+    """Pages 0 .. n_lanes * pages - 1; page g lies in lane g mod n_lanes."""
+
+    def __init__(self, name, n_lanes, pages, reserved):
+        self.name, self.n_lanes, self.n = name, n_lanes, n_lanes * pages
+        self.first, self.held = n_lanes * reserved, set()
+        self.free = [max(pages - reserved, 0)] * n_lanes
+
+    def take(self, pages):
+        for g in pages:
+            expect(self.first <= g < self.n, "%s has no page %d", self.name, g)
+            expect(g not in self.held, "%s page %d taken twice", self.name, g)
+            self.held.add(g)
+            self.free[g % self.n_lanes] -= 1
+
+    def give(self, pages):
+        for g in pages:
+            expect(g in self.held, "%s page %d freed twice", self.name, g)
+            self.held.remove(g)
+            self.free[g % self.n_lanes] += 1
+
+
+class Node:
+    def __init__(self, parent, first, device):
+        self.parent, self.first, self.n = parent, first, len(device)
+        self.device, self.host, self.write = device, None, 0
+
+
+class Replay:
+    def __init__(self, layout):
+        lanes, homes = int(layout["n_lanes"]), int(layout["n_homes"])
+        self.home = int(layout["first_home"])
+
+        def pool(tier, n, name):
+            return Pool(name, n, int(layout[tier + "_pages"]),
+                        int(layout[tier + "_reserved"]))
+
+        self.device = pool("device", lanes, "device")
+        self.host = pool("host", lanes, "host")
+        self.decode = [pool("decode", 1, f"decode {i}") for i in range(homes)]
+        self.buffer = [pool("decode_host", 1, f"decode host {i}")
+                       for i in range(homes)]
+        self.nodes, self.ops = {}, {}
+        self.waiting, self.running = set(), set()
+
+    def node(self, e):
+        expect(e.node in self.nodes, "node %d is not in the tree", e.node)
+        return self.nodes[e.node]
+
+    # One method a kind of event that changes something; the rest is news.
+    def arrive(self, e): self.waiting.add(e.request)
+    def reenter(self, e): self.waiting.add(e.request)
+    def start(self, e): self.running.add(e.request)
+    def finish(self, e): self.running.discard(e.request)
+    def alloc(self, e): self.device.take(e.pages)
+    def free(self, e): self.device.give(e.pages)
+    def host_free(self, e): self.host.give(e.pages)
+
+    def node_event(self, e):
+        expect(e.node not in self.nodes, "node %d made twice", e.node)
+        expect(self.device.held.issuperset(e.pages), "node %d: free page",
+               e.node)
+        self.nodes[e.node] = Node(e.value, e.value2, e.pages)
+
+    def split(self, e):
+        tail, k = self.node(e), e.value2
+        head = self.nodes[e.value] = Node(tail.parent, tail.first, [0] * k)
+        expect(0 < k < tail.n, "node %d is split at %d", e.node, k)
+        for tier in "device", "host":
+            pages = getattr(tail, tier)
+            setattr(head, tier, pages and pages[:k])
+            setattr(tail, tier, pages and pages[k:])
+        head.write = tail.write
+        tail.parent, tail.first, tail.n = e.value, tail.first + k, tail.n - k
+
+    def adopt(self, e):
+        node = self.node(e)
+        expect(node.device is None and len(e.pages) == node.n,
+               "node %d adopts pages it cannot use", e.node)
+        node.device = e.pages
+
+    def evict(self, e):
+        expect(self.node(e).device, "node %d has nothing to evict", e.node)
+        self.node(e).device = None
+
+    def host_drop(self, e):
+        expect(self.node(e).host, "node %d has no host copy", e.node)
+        self.node(e).host = None
+
+    def remove(self, e):
+        self.node(e)
+        del self.nodes[e.node]
+
+    def backup(self, e):
+        node = self.node(e)
+        expect(node.device == e.pages, "backup of node %d: other pages", e.node)
+        self.host.take(e.other)
+        node.host, node.write = e.other, e.op
+
+    def backed_up(self, e):
+        for node in self.nodes.values():
+            if node.write == e.op:
+                node.write, node.host = 0, node.host if e.value else None
+
+    def load(self, e):
+        expect(self.device.held.issuperset(e.pages), "load to a free page")
+        self.ops[e.op] = [list(e.pages), list(e.other), e.request]
+
+    def load_node(self, e):
+        node, (pages, other, _) = self.node(e), self.ops[e.op]
+        expect(node.host == other[:node.n], "load of node %d from elsewhere",
+               e.node)
+        expect(node.device is None, "node %d is on device", e.node)
+        node.device = pages[:node.n]
+        del pages[:node.n], other[:node.n]
+
+    def loaded(self, e):
+        request = self.ops.pop(e.op)[2]
+        if not e.value:
+            self.waiting.add(request)  # its prompt is admitted anew
+
+    def decode_alloc(self, e):
+        self.waiting.discard(e.request)  # the first thing an admission takes
+        self.decode[e.value - self.home].take(e.pages)
+
+    def decode_free(self, e): self.decode[e.value - self.home].give(e.pages)
+
+    def offload(self, e):
+        self.running.discard(e.request)
+        self.buffer[e.value - self.home].take(e.other)
+        self.ops[e.op] = self.buffer[e.value - self.home], e.other
+
+    def resume(self, e):
+        self.ops[e.op] = self.buffer[e.value - self.home], e.other
+
+    def offloaded(self, e): self.copied(e, gives_back=e.value == 0)
+    def resumed(self, e): self.copied(e, gives_back=e.value == 1)
+
+    def copied(self, e, gives_back):
+        pool, pages = self.ops.pop(e.op)
+        if gives_back:
+            pool.give(pages)
+
+    def reenter_running(self, e):
+        self.running.discard(e.request)
+        self.waiting.add(e.request)
+
+
+HANDLERS = {name: getattr(Replay, name) for name in vars(Replay)}
+HANDLERS.update(node=Replay.node_event, reenter=Replay.reenter_running)
+
+
+class Events:
+    """/events, one at a time."""
+
+    def __init__(self, group):
+        for name in ("tick", "request", "node", "op", "value", "value2"):
+            setattr(self, "all_" + name, group[name][:].tolist())
+        texts = [text.decode() for text in group["kinds"][:]]
+        self.kinds = [texts[k] for k in group["kind"][:].tolist()]
+        self.lists = [(group[n][:].tolist(), group[n + "_offset"][:].tolist())
+                      for n in ("pages", "other")]
+
+    def take(self, i):
+        for name in ("tick", "request", "node", "op", "value", "value2"):
+            setattr(self, name, getattr(self, "all_" + name)[i])
+        self.kind = self.kinds[i]
+        self.pages, self.other = (items[at[i]:at[i + 1]]
+                                  for items, at in self.lists)
+        return self
+
+
+def same(what, got, want):
+    expect(got == want, "%s: %s from events, %s in the file", what, got, want)
+
+
+def compare_lanes(replay, lanes, i):
+    at = f"/lanes at tick {lanes['tick'][i]}: "
+    same(at + "device_free", replay.device.free, lanes["device_free"][i])
+    same(at + "host_free", replay.host.free, lanes["host_free"][i])
+    same(at + "decode_free", [p.free[0] for p in replay.decode],
+         lanes["decode_free"][i])
+    same(at + "decode_host_free", [p.free[0] for p in replay.buffer],
+         lanes["decode_host_free"][i])
+    same(at + "running", len(replay.running), lanes["running"][i])
+    same(at + "waiting", len(replay.waiting), lanes["waiting"][i])
+
+
+def ragged(group, name):
+    items, at = group[name][:].tolist(), group[name + "_offset"][:].tolist()
+    return [items[a:b] for a, b in zip(at, at[1:])]
+
+
+def compare_cache(replay, cache):
+    nodes, lanes = cache["nodes"], replay.device.n_lanes
+    ids = nodes["id"][:].tolist()
+    same("/hicache/nodes/id", sorted(replay.nodes), ids)
+    device, host = ragged(nodes, "device_pages"), ragged(nodes, "host_pages")
+    owners, owned = ragged(cache, "page_owners"), {}
+    for r in range(lanes):
+        rank = cache["rank"][str(r)]
+        at = rank["offset"][:].tolist()
+        pairs = list(zip(rank["positions"][:].tolist(),
+                         rank["slots"][:].tolist()))
+        owned[r] = [pairs[a:b] for a, b in zip(at, at[1:])]
+    for i, number in enumerate(ids):
+        node, what = replay.nodes[number], f"node {number}: "
+        for name, value in (("parent", node.parent), ("first_page", node.first),
+                            ("n_pages", node.n), ("write_op", node.write),
+                            ("device", int(node.device is not None)),
+                            ("host", int(node.host is not None))):
+            same(what + name, value, int(nodes[name][i]))
+        same(what + "device_pages", node.device or [], device[i])
+        same(what + "host_pages", node.host or [], host[i])
+        same(what + "page_owners", [g % lanes for g in node.host or []],
+             owners[i])
+        for r in range(lanes):
+            same(what + f"rank {r}", [(p, g // lanes) for p, g in
+                                      enumerate(node.host or [])
+                                      if g % lanes == r], owned[r][i])
+
+
+def check(path):
+    with h5py.File(path, "r") as file:
+        if "events" not in file:
+            print(f"{path}: has no /events (run with --events all)")
+            return 3
+        events, replay = Events(file["events"]), Replay(file["layout"].attrs)
+        lanes = {name: file["lanes"][name][:].tolist() for name in
+                 file["lanes"]}
+        sample, e = 0, None
+        try:
+            for i, tick in enumerate(events.all_tick):
+                while sample < len(lanes["tick"]) and \
+                        lanes["tick"][sample] < tick:
+                    compare_lanes(replay, lanes, sample)
+                    sample += 1
+                e = events.take(i)
+                if e.kind in HANDLERS:
+                    HANDLERS[e.kind](replay, e)
+            e = None
+            for sample in range(sample, len(lanes["tick"])):
+                compare_lanes(replay, lanes, sample)
+            compare_cache(replay, file["hicache"])
+        except Difference as difference:
+            where = f"event {i} ({e.kind}, tick {e.tick}): " if e else ""
+            print(f"{path}: {where}{difference}")
+            return 1
+    print(f"{path}: {len(events.kinds)} events agree with {len(lanes['tick'])} "
+          f"samples of /lanes and {len(replay.nodes)} nodes of /hicache")
+    return 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    sys.exit(max(check(path) for path in sys.argv[1:]))
