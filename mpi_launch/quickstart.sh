@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# quickstart.sh - install what is missing, build, and show what pagelane does.
+# quickstart.sh - install what is missing, build, and run the main job on what the
+# project ships: 200 requests of a public trace on 4 prefill ranks and 1 decode
+# rank, each page checked, a summary and a snapshot at the end.
 set -eu
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -17,10 +19,22 @@ echo "quickstart: build (log in $log)"
 }
 
 pagelane=build/dev/bin/pagelane
+snapshot=build/quickstart.h5
 run() {
     echo
     echo "\$ $*"
     "$@"
 }
-run "$pagelane" doctor
-run "$pagelane" trace stats datasets/mooncake_conversation_slice.jsonl
+run "$pagelane" run --trace datasets/mooncake_conversation_slice.jsonl \
+    --block-tokens 64 --ranks 5 --decode-ranks 1 \
+    --device-pages 400 --host-pages 1200 --chunk 512 --max-new 16 \
+    --verify digest --snapshot "$snapshot"
+cat <<TEXT
+
+The run is written down in $snapshot. Next:
+    $pagelane inspect $snapshot requests   what each prompt hit, and why not more
+    $pagelane inspect $snapshot lanes      free pages of each rank over time
+    h5dump -n $snapshot                    the same file with HDF5's own tools
+To see the checks at work, add --inject load.alloc=plain to the run: a load-back
+that forgets who owned its pages, the bug that this project began with.
+TEXT
