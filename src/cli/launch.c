@@ -1,9 +1,12 @@
+#define _GNU_SOURCE /* process_vm_readv */
+
 #include "cli/launch.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <pagelane/cli.h>
@@ -44,6 +47,17 @@ bool pl_cli_launched(void)
     return pl_cli_world().launched;
 }
 
+/* A filter that forbids the call forbids it for the own process too. */
+static bool can_copy_between_processes(void)
+{
+    char from           = 1;
+    char to             = 0;
+    struct iovec source = {&from, 1};
+    struct iovec target = {&to, 1};
+
+    return process_vm_readv(getpid(), &target, 1, &source, 1, 0) == 1;
+}
+
 void pl_cli_mpirun_environment(void)
 {
     if (geteuid() == 0) {
@@ -53,9 +67,11 @@ void pl_cli_mpirun_environment(void)
     (void)setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
     (void)setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     (void)setenv("OMPI_MCA_btl_base_warn_component_unused", "0", 0);
-    /* Containers forbid the system call behind single copies, and Open MPI
+    /* Some containers forbid the system call behind single copies, and Open MPI
      * says so for every message. */
-    (void)setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
+    if (!can_copy_between_processes()) {
+        (void)setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
+    }
     /* The program has said what was wrong; mpirun need not say it again. */
     (void)setenv("OMPI_MCA_orte_execute_quiet", "1", 0);
 }

@@ -301,10 +301,10 @@ static void execute(driver_t *driver, const pl_plan_t *plan)
         switch (op->kind) {
         case PL_OP_LOAD:
             for (int32_t p = 0; p < op->n_pages; p++) { /* the one rule */
-                ck_assert_int_eq(
-                    pl_page_owner(op->pages[p],
-                                  driver->params->config.n_prefill),
-                    op->owners[p]);
+                MUST(pl_page_owner(op->pages[p],
+                                   driver->params->config.n_prefill) ==
+                         op->owners[p],
+                     "page %d is loaded into another lane", op->pages[p]);
             }
             take_off(driver, op, memory->host, op->other, op->pages);
             break;
