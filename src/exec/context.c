@@ -144,6 +144,31 @@ void pl_exec_violate(pl_exec_t *exec, int32_t invariant,
     pl_violations_note(exec->violations, &violation);
 }
 
+bool pl_exec_sound(pl_exec_t *exec, const pl_exec_site_t *site, int32_t layer,
+                   int which, const pl_exec_read_t *read)
+{
+    if (!pl_exec_verifies(exec)) {
+        return true;
+    }
+    exec->counters->page_checks += read->bytes != NULL ? 1 : 0;
+    if (read->header.guard == PL_GUARD_DAMAGED) {
+        return false;
+    }
+    if (read->header.guard != read->guard) {
+        pl_exec_violate(exec, PL_INVARIANT_WRITTEN, site, layer, which,
+                        site->position);
+        return false;
+    }
+    if ((read->bytes != NULL) &&
+        (pl_exec_digest(read->form, read->bytes, layer, which, read->rows,
+                        site->position) != read->header.digest)) {
+        pl_exec_violate(exec, PL_INVARIANT_BYTES, site, layer, which,
+                        site->position);
+        return false;
+    }
+    return true;
+}
+
 /* ---- tokens ----------------------------------------------------------------
  */
 
@@ -193,22 +218,17 @@ static void check_slot(pl_exec_t *exec, int tier, int32_t slot)
 
     for (int which = 0; which < PL_STORES; which++) {
         for (int32_t layer = 0; layer < exec->n_layers; layer++) {
-            const pl_page_header_t *header;
+            pl_exec_read_t read = {.form = &store->form[which],
+                                   .rows = tag.rows};
 
             if (!pl_store_has(&store->layout, which, layer)) {
                 continue;
             }
-            header = pl_store_header(store, which, layer, slot);
-            if (header->guard == PL_GUARD_NEVER) {
-                continue;
-            }
-            exec->counters->page_checks++;
-            if (pl_exec_digest(&store->form[which],
-                               pl_store_page(store, which, layer, slot), layer,
-                               which, tag.rows,
-                               tag.position) != header->digest) {
-                pl_exec_violate(exec, PL_INVARIANT_BYTES, &site, layer, which,
-                                site.position);
+            read.header = *pl_store_header(store, which, layer, slot);
+            read.guard  = read.header.guard;
+            read.bytes  = pl_store_page(store, which, layer, slot);
+            if (read.guard != PL_GUARD_NEVER) {
+                (void)pl_exec_sound(exec, &site, layer, which, &read);
             }
         }
     }

@@ -46,6 +46,7 @@ typedef struct pl_exec_request {
     bool failed; /* sticky until the next attempt */
 
     /* on the home */
+    bool damaged;          /* a page came in that is not what it must be */
     int32_t n_sends;       /* of this attempt under way */
     int32_t prompt_tokens; /* known once the last send was received, else 0 */
     int32_t token;         /* its first token, from then on */
@@ -123,6 +124,22 @@ typedef struct pl_exec_site {
 void pl_exec_violate(pl_exec_t *exec, int32_t invariant,
                      const pl_exec_site_t *site, int32_t layer, int store,
                      int32_t position);
+
+/* One layer of one store of a page that is read. */
+typedef struct pl_exec_read {
+    pl_page_header_t header; /* beside the bytes */
+    uint64_t guard;          /* what the word must say */
+    const pl_page_form_t *form;
+    const uint8_t *bytes; /* NULL: the guard word alone is looked at */
+    int32_t rows;
+} pl_exec_read_t;
+
+/* With verification: is it what it must be?  Notes a violation if not, unless
+ * the page is marked as damaged: that was noted where it happened.  What is
+ * made of a page that is not sound must be marked, so that the first place is
+ * the one that is named. */
+bool pl_exec_sound(pl_exec_t *exec, const pl_exec_site_t *site, int32_t layer,
+                   int which, const pl_exec_read_t *read);
 
 /* The digest of rows 0 .. n_rows-1 of a page. */
 static inline uint64_t pl_exec_digest(const pl_page_form_t *form,

@@ -37,29 +37,20 @@ static void check_page(pl_exec_t *exec, const pl_op_t *op, int32_t page,
     const pl_store_t *store = &exec->stores[PL_FREED_DECODE];
     pl_exec_site_t site     = site_of(exec, op, page);
     int32_t slot            = pl_exec_slot(exec, PL_FREED_DECODE, site.page);
-    uint64_t want = pl_exec_guard(exec, PL_FREED_DECODE, site.page, op->home);
+    pl_exec_read_t read     = {
+            .guard = pl_exec_guard(exec, PL_FREED_DECODE, site.page, op->home),
+            .rows  = pl_exec_rows(exec, page, op->first_token)};
 
     for (int which = 0; which < PL_STORES; which++) {
         for (int32_t layer = 0; layer < exec->n_layers; layer++) {
-            const pl_page_header_t *header;
-
             if (!pl_store_has(&store->layout, which, layer)) {
                 continue;
             }
-            header = pl_store_header(store, which, layer, slot);
-            exec->counters->page_checks += bytes ? 1 : 0;
-            if (header->guard != want) {
-                pl_exec_violate(exec, PL_INVARIANT_WRITTEN, &site, layer, which,
-                                site.position);
-            } else if (bytes &&
-                       (pl_exec_digest(
-                            &store->form[which],
-                            pl_store_page(store, which, layer, slot), layer,
-                            which, pl_exec_rows(exec, page, op->first_token),
-                            site.position) != header->digest)) {
-                pl_exec_violate(exec, PL_INVARIANT_BYTES, &site, layer, which,
-                                site.position);
-            }
+            read.form   = &store->form[which];
+            read.header = *pl_store_header(store, which, layer, slot);
+            read.bytes =
+                bytes ? pl_store_page(store, which, layer, slot) : NULL;
+            (void)pl_exec_sound(exec, &site, layer, which, &read);
         }
     }
 }

@@ -22,9 +22,11 @@ struct pl_move {
     move_page_t *pages;    /* [n] */
     pl_slot_pair_t *slots; /* [n] */
     pl_copy_t *copies;     /* [n * PL_STORES], scratch */
-    uint64_t *digests;     /* [n][n_layers][PL_STORES], of the sources */
-    pl_fence_t *fences;    /* [n_layers] */
-    int32_t n_done;        /* layers */
+    /* [n][n_layers][PL_STORES]: headers of the sources; a guard word of
+     * PL_GUARD_DAMAGED: not what it must be */
+    pl_page_header_t *headers;
+    pl_fence_t *fences; /* [n_layers] */
+    int32_t n_done;     /* layers */
 };
 
 /* ---- who moves what ---------------------------------------------------------
@@ -85,7 +87,7 @@ static void free_move(pl_move_t *move)
     free(move->pages);
     free(move->slots);
     free(move->copies);
-    free(move->digests);
+    free(move->headers);
     free(move->fences);
     free(move);
 }
@@ -108,10 +110,10 @@ static pl_move_t *make_move(const pl_exec_t *exec, const pl_op_t *op, int32_t n)
     move->pages   = calloc(pages, sizeof(*move->pages));
     move->slots   = calloc(pages, sizeof(*move->slots));
     move->copies  = calloc(pages * PL_STORES, sizeof(*move->copies));
-    move->digests = calloc(pages * layers * PL_STORES, sizeof(*move->digests));
+    move->headers = calloc(pages * layers * PL_STORES, sizeof(*move->headers));
     move->fences  = calloc(layers, sizeof(*move->fences));
     if ((move->pages == NULL) || (move->slots == NULL) ||
-        (move->copies == NULL) || (move->digests == NULL) ||
+        (move->copies == NULL) || (move->headers == NULL) ||
         (move->fences == NULL)) {
         free_move(move);
         return NULL;
@@ -203,10 +205,10 @@ static pl_exec_site_t source_site(const pl_exec_t *exec, const pl_move_t *move,
     return site;
 }
 
-static uint64_t *digest_at(const pl_exec_t *exec, const pl_move_t *move,
-                           int32_t i, int32_t layer, int which)
+static pl_page_header_t *header_at(const pl_exec_t *exec, const pl_move_t *move,
+                                   int32_t i, int32_t layer, int which)
 {
-    return &move->digests[((size_t)i * (size_t)exec->n_layers + (size_t)layer) *
+    return &move->headers[((size_t)i * (size_t)exec->n_layers + (size_t)layer) *
                               PL_STORES +
                           (size_t)which];
 }
@@ -216,20 +218,21 @@ static void take_sources(pl_exec_t *exec, pl_move_t *move, int32_t i)
 {
     const pl_store_t *src = &exec->stores[move->src];
     pl_exec_site_t site   = source_site(exec, move, i);
-    uint64_t want = pl_exec_guard(exec, move->src, site.page, move->home);
+    pl_exec_read_t read   = {
+          .guard = pl_exec_guard(exec, move->src, site.page, move->home)};
 
     for (int32_t layer = 0; layer < exec->n_layers; layer++) {
         for (int which = 0; which < PL_STORES; which++) {
-            const pl_page_header_t *header;
+            pl_page_header_t *header = header_at(exec, move, i, layer, which);
 
             if (!pl_store_has(&src->layout, which, layer)) {
                 continue;
             }
-            header = pl_store_header(src, which, layer, move->slots[i].src);
-            *digest_at(exec, move, i, layer, which) = header->digest;
-            if (pl_exec_verifies(exec) && (header->guard != want)) {
-                pl_exec_violate(exec, PL_INVARIANT_WRITTEN, &site, layer, which,
-                                site.position);
+            read.header =
+                *pl_store_header(src, which, layer, move->slots[i].src);
+            *header = read.header;
+            if (!pl_exec_sound(exec, &site, layer, which, &read)) {
+                header->guard = PL_GUARD_DAMAGED;
             }
         }
     }
@@ -296,29 +299,23 @@ pl_status_t pl_move_execute(pl_exec_t *exec, pl_moves_t *moves,
 static void arrive(pl_exec_t *exec, const pl_move_t *move, int32_t i,
                    int32_t layer, int which)
 {
-    const pl_store_t *dst    = &exec->stores[move->dst];
-    const move_page_t *page  = &move->pages[i];
-    int32_t slot             = move->slots[i].dst;
-    int32_t position         = page->position * exec->page_tokens;
-    uint64_t want            = *digest_at(exec, move, i, layer, which);
+    const pl_store_t *dst   = &exec->stores[move->dst];
+    const move_page_t *page = &move->pages[i];
+    int32_t slot            = move->slots[i].dst;
+    pl_exec_site_t site     = source_site(exec, move, i);
+    pl_exec_read_t read = {.header = *header_at(exec, move, i, layer, which),
+                           .form   = &dst->form[which],
+                           .bytes  = pl_store_page(dst, which, layer, slot),
+                           .rows   = page->rows};
     pl_page_header_t *header = pl_store_header(dst, which, layer, slot);
 
-    header->guard            = page->dst_guard;
-    header->digest           = want;
-    dst->tags[slot].position = position;
+    read.guard               = read.header.guard;
+    header->digest           = read.header.digest;
+    header->guard            = pl_exec_sound(exec, &site, layer, which, &read)
+                                   ? page->dst_guard
+                                   : PL_GUARD_DAMAGED;
+    dst->tags[slot].position = site.position;
     dst->tags[slot].rows     = page->rows;
-    if (!pl_exec_verifies(exec)) {
-        return;
-    }
-    exec->counters->page_checks++;
-    if (pl_exec_digest(&dst->form[which],
-                       pl_store_page(dst, which, layer, slot), layer, which,
-                       page->rows, position) != want) {
-        pl_exec_site_t site = source_site(exec, move, i);
-
-        pl_exec_violate(exec, PL_INVARIANT_BYTES, &site, layer, which,
-                        position);
-    }
 }
 
 static pl_status_t complete_layer(pl_exec_t *exec, pl_move_t *move)

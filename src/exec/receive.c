@@ -35,32 +35,26 @@ static void take_layer(pl_exec_t *exec, const pl_send_t *send, int32_t i,
                        int32_t rows, int32_t layer, int which,
                        const uint8_t *at)
 {
-    const pl_store_t *store = &exec->stores[PL_FREED_DECODE];
-    const send_page_t *page = &send->pages[i];
-    int32_t slot            = pl_exec_slot(exec, PL_FREED_DECODE, page->dst);
-    int32_t position        = (send->first_page + i) * exec->page_tokens;
-    const uint8_t *bytes    = at + sizeof(pl_page_header_t);
-    pl_page_header_t header;
+    const pl_store_t *store  = &exec->stores[PL_FREED_DECODE];
+    const send_page_t *page  = &send->pages[i];
+    int32_t slot             = pl_exec_slot(exec, PL_FREED_DECODE, page->dst);
+    pl_exec_site_t site      = transfer_site(exec, send, i);
+    pl_exec_read_t read      = {.guard = page->src_guard,
+                                .form  = &store->form[which],
+                                .bytes = at + sizeof(pl_page_header_t),
+                                .rows  = rows};
+    pl_page_header_t *header = pl_store_header(store, which, layer, slot);
 
-    memcpy(&header, at, sizeof(header));
-    if (pl_exec_verifies(exec)) {
-        pl_exec_site_t site = transfer_site(exec, send, i);
-
-        exec->counters->page_checks++;
-        if (header.guard != page->src_guard) {
-            pl_exec_violate(exec, PL_INVARIANT_WRITTEN, &site, layer, which,
-                            position);
-        } else if (pl_exec_digest(&store->form[which], bytes, layer, which,
-                                  rows, position) != header.digest) {
-            pl_exec_violate(exec, PL_INVARIANT_BYTES, &site, layer, which,
-                            position);
-        }
+    memcpy(&read.header, at, sizeof(read.header));
+    header->digest = read.header.digest;
+    header->guard  = page->dst_guard;
+    if (!pl_exec_sound(exec, &site, layer, which, &read)) {
+        header->guard                         = PL_GUARD_DAMAGED;
+        exec->requests[send->request].damaged = true;
     }
-    header.guard                                = page->dst_guard;
-    *pl_store_header(store, which, layer, slot) = header;
-    memcpy(pl_store_page(store, which, layer, slot), bytes,
+    memcpy(pl_store_page(store, which, layer, slot), read.bytes,
            store->stride[which]);
-    store->tags[slot].position = position;
+    store->tags[slot].position = site.position;
     store->tags[slot].rows     = rows;
 }
 
@@ -288,14 +282,15 @@ pl_status_t pl_receive_prompt(pl_exec_t *exec, int32_t index, int32_t home)
                index);
         return PL_ERR_INTERNAL;
     }
-    if (pl_exec_verifies(exec) &&
+    if (pl_exec_verifies(exec) && !request->damaged &&
         (request->digest_held != request->sent_digest)) {
         compare(exec, index, home, PL_INVARIANT_BYTES);
     }
-    if (request->has_digest && (request->digest != digest)) {
+    if (request->has_digest && !request->damaged &&
+        (request->digest != digest)) {
         compare(exec, index, home, PL_INVARIANT_REPEAT);
     }
-    if ((exec->verify == PL_VERIFY_FULL) &&
+    if ((exec->verify == PL_VERIFY_FULL) && !request->damaged &&
         (exec->compute->ops->expect_all != NULL) &&
         (exec->compute->ops->expect_all(exec->compute, index, original) !=
          digest)) {

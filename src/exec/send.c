@@ -178,36 +178,26 @@ static uint8_t *pack_page(pl_exec_t *exec, const pl_op_t *op, int32_t i,
                                .position = place.position * exec->page_tokens,
                                .request  = op->request,
                                .node     = -1};
-    uint64_t want           = pl_exec_guard(exec, PL_FREED_DEVICE, page, -1);
+    pl_exec_read_t read     = {.guard =
+                                   pl_exec_guard(exec, PL_FREED_DEVICE, page, -1),
+                               .rows = place.rows};
 
     memcpy(at, &place, sizeof(place));
     at += sizeof(place);
     for (int32_t layer = 0; layer < exec->n_layers; layer++) {
         for (int which = 0; which < PL_STORES; which++) {
-            const pl_page_header_t *header;
-            const uint8_t *bytes;
-
             if (!pl_store_has(&store->layout, which, layer)) {
                 continue;
             }
-            header = pl_store_header(store, which, layer, slot);
-            bytes  = pl_store_page(store, which, layer, slot);
-            memcpy(at, header, sizeof(*header));
-            memcpy(at + sizeof(*header), bytes, store->stride[which]);
-            at += sizeof(*header) + store->stride[which];
-            if (!pl_exec_verifies(exec)) {
-                continue;
+            read.form   = &store->form[which];
+            read.header = *pl_store_header(store, which, layer, slot);
+            read.bytes  = pl_store_page(store, which, layer, slot);
+            if (!pl_exec_sound(exec, &site, layer, which, &read)) {
+                read.header.guard = PL_GUARD_DAMAGED;
             }
-            exec->counters->page_checks++;
-            if (header->guard != want) {
-                pl_exec_violate(exec, PL_INVARIANT_WRITTEN, &site, layer, which,
-                                site.position);
-            } else if (pl_exec_digest(&store->form[which], bytes, layer, which,
-                                      place.rows,
-                                      site.position) != header->digest) {
-                pl_exec_violate(exec, PL_INVARIANT_BYTES, &site, layer, which,
-                                site.position);
-            }
+            memcpy(at, &read.header, sizeof(read.header));
+            memcpy(at + sizeof(read.header), read.bytes, store->stride[which]);
+            at += sizeof(read.header) + store->stride[which];
         }
     }
     return at;
@@ -276,6 +266,7 @@ static void count_attempt(pl_exec_request_t *request, const pl_op_t *op)
     if (op->first_page == 0) {
         request->attempt++;
         request->failed         = false;
+        request->damaged        = false;
         request->n_sends        = 0;
         request->prompt_tokens  = 0;
         request->decode_pages.n = 0;

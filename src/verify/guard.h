@@ -15,6 +15,11 @@
 
 #define PL_GUARD_NEVER UINT64_C(0)
 
+/* The word of a page that was found damaged when it was brought here: its
+ * violation has been noted where it happened, and who reads it later has
+ * nothing to add.  No slot is that high. */
+#define PL_GUARD_DAMAGED UINT64_MAX
+
 /* owner + 1: 7 bits, slot: 31 bits, generation: 26 bits (mod 2^26). */
 #define PL_GUARD_SLOT_BITS       31
 #define PL_GUARD_GENERATION_BITS 26
