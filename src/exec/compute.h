@@ -20,6 +20,7 @@
 
 #include <pagelane/status.h>
 
+#include "attn/view.h"
 #include "pool/store.h"
 
 typedef struct pl_compute pl_compute_t;
@@ -46,16 +47,6 @@ typedef struct pl_rows {
     int32_t n_tokens;
     const int32_t *slots; /* one per page */
 } pl_rows_t;
-
-/* All rows of a request in one layer of one store: page i lies at bytes +
- * rows[i] * stride.  bytes == NULL: the layer has none. */
-typedef struct pl_view {
-    const uint8_t *bytes;
-    size_t stride;
-    const int32_t *rows;
-    pl_page_form_t form;
-    int32_t n_tokens;
-} pl_view_t;
 
 typedef struct pl_step {
     int32_t request;

@@ -1,0 +1,44 @@
+/* attn/attention.h - lightning indexer, exact top-k, sparse MLA attention.
+ *
+ * One query token at a time over a view of all rows of its request: what a row
+ * computes depends on that row alone, in an order of operations that does not
+ * know the batch, the chunk, the ranks or the place of the pages.  Float32.
+ * Pure functions; scratch is the caller's.
+ */
+#ifndef PL_ATTN_ATTENTION_H
+#define PL_ATTN_ATTENTION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "attn/rows.h"
+#include "attn/view.h"
+
+/* Scores of keys 0 .. n_keys-1 for one query:
+ *   score(s) = sum_h weights[h] * relu(scale * q[h] . key(s))
+ * heads in ascending order, dimensions in a fixed order.  q [n_heads][dim];
+ * scores [n_keys] out. */
+void pl_index_scores(const pl_view_t *index, const pl_row_layout_t *layout,
+                     const float *q, const float *weights, int32_t n_heads,
+                     float scale, int32_t n_keys, float *scores);
+
+/* The k best of n scores in the total order: higher score first, then lower
+ * position; -0.0 counts as 0.0; NaN as -inf.  Writes min(k, n) positions in
+ * ascending order of position and returns how many.  Deterministic; O(n).
+ * scratch: n uint32. */
+int32_t pl_topk(const float *scores, int32_t n, int32_t k, uint32_t *scratch,
+                int32_t *positions);
+
+/* Absorbed MLA over selected rows, one query, all heads:
+ *   logit(h, s) = scale * (q_latent[h] . c_s + q_rope[h] . r_s)
+ *   out[h] = sum_s softmax_s(logit(h, .)) c_s          [n_heads][kv_lora]
+ * positions ascending, n_positions >= 1.  scratch: at least
+ * pl_attend_scratch() floats. */
+void pl_attend(const pl_view_t *latent, const pl_row_layout_t *layout,
+               const float *q_latent, const float *q_rope, int32_t n_heads,
+               float scale, const int32_t *positions, int32_t n_positions,
+               float *scratch, float *out);
+size_t pl_attend_scratch(const pl_row_layout_t *layout, int32_t n_heads,
+                         int32_t n_positions);
+
+#endif /* PL_ATTN_ATTENTION_H */
