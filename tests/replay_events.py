@@ -109,8 +109,9 @@ class Replay:
         self.node(e).device = None
 
     def host_drop(self, e):
-        expect(self.node(e).host, "node %d has no host copy", e.node)
-        self.node(e).host = None
+        node = self.node(e)
+        expect(node.host and not node.write, "node %d has no host copy", e.node)
+        node.host = None
 
     def remove(self, e):
         self.node(e)
@@ -133,8 +134,8 @@ class Replay:
 
     def load_node(self, e):
         node, (pages, other, _) = self.node(e), self.ops[e.op]
-        expect(node.host == other[:node.n], "load of node %d from elsewhere",
-               e.node)
+        expect(node.host == other[:node.n] and not node.write,
+               "load of node %d from elsewhere", e.node)
         expect(node.device is None, "node %d is on device", e.node)
         node.device = pages[:node.n]
         del pages[:node.n], other[:node.n]

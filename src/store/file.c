@@ -77,24 +77,25 @@ pl_status_t pl_file_check(const char *path, const char *what,
     return PL_OK;
 }
 
-static int write_range(int fd, const char *bytes, uint64_t first, uint64_t end)
+/* n bytes to place `at` of the file; the error number of what failed, or 0. */
+static int write_range(int fd, const char *bytes, uint64_t at, uint64_t n)
 {
-    while (first < end) {
-        ssize_t n =
-            pwrite(fd, bytes + first, (size_t)(end - first), (off_t)first);
+    while (n > 0) {
+        ssize_t done = pwrite(fd, bytes, (size_t)n, (off_t)at);
 
-        if ((n < 0) && (errno == EINTR)) {
+        if ((done < 0) && (errno == EINTR)) {
             continue;
         }
-        if (n <= 0) {
-            return n < 0 ? errno : EIO;
+        if (done <= 0) {
+            return done < 0 ? errno : EIO;
         }
-        first += (uint64_t)n;
+        bytes += done;
+        at += (uint64_t)done;
+        n -= (uint64_t)done;
     }
     return 0;
 }
 
-/* The error number of what failed, or 0. */
 static int fill(int fd, const char *bytes, uint64_t n,
                 const pl_file_range_t *holes, size_t n_holes)
 {
@@ -106,10 +107,26 @@ static int fill(int fd, const char *bytes, uint64_t n,
         failed = ftruncate(fd, (off_t)n) != 0 ? errno : 0;
     }
     for (size_t i = 0; (failed == 0) && (i < n_holes); i++) {
-        failed = write_range(fd, bytes, first, holes[i].first);
+        failed = write_range(fd, bytes + first, first, holes[i].first - first);
         first  = holes[i].first + holes[i].n;
     }
-    return failed == 0 ? write_range(fd, bytes, first, n) : failed;
+    return failed == 0 ? write_range(fd, bytes + first, first, n - first)
+                       : failed;
+}
+
+/* Close fd, if it is open, and say what has failed. */
+static pl_status_t finish_write(int fd, int failed, const char *partial,
+                                const pl_log_t *log)
+{
+    if ((fd >= 0) && (close(fd) != 0) && (failed == 0)) {
+        failed = errno;
+    }
+    if (failed != 0) {
+        pl_log(log, PL_LOG_ERROR, "cannot write %s: %s", partial,
+               strerror(failed));
+        return PL_ERR_IO;
+    }
+    return PL_OK;
 }
 
 pl_status_t pl_file_write(const char *partial, const void *bytes, uint64_t n,
@@ -119,15 +136,17 @@ pl_status_t pl_file_write(const char *partial, const void *bytes, uint64_t n,
     int fd     = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     int failed = fd < 0 ? errno : fill(fd, bytes, n, holes, n_holes);
 
-    if ((fd >= 0) && (close(fd) != 0) && (failed == 0)) {
-        failed = errno;
-    }
-    if (failed != 0) {
-        pl_log(log, PL_LOG_ERROR, "cannot write %s, %" PRIu64 " bytes: %s",
-               partial, n, strerror(failed));
-        return PL_ERR_IO;
-    }
-    return PL_OK;
+    return finish_write(fd, failed, partial, log);
+}
+
+pl_status_t pl_file_append(const char *partial, const void *bytes, uint64_t n,
+                           const pl_log_t *log)
+{
+    int fd     = open(partial, O_WRONLY | O_CLOEXEC);
+    off_t end  = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
+    int failed = end < 0 ? errno : write_range(fd, bytes, (uint64_t)end, n);
+
+    return finish_write(fd, failed, partial, log);
 }
 
 static pl_status_t sync_path(const char *path, int flags, const pl_log_t *log)

@@ -41,6 +41,10 @@ PL_MUST_CHECK pl_status_t pl_file_write(const char *partial, const void *bytes,
                                         const pl_file_range_t *holes,
                                         size_t n_holes, const pl_log_t *log);
 
+/* Write bytes[n] behind the last of `partial`. */
+PL_MUST_CHECK pl_status_t pl_file_append(const char *partial, const void *bytes,
+                                         uint64_t n, const pl_log_t *log);
+
 /* Bring what was written to the disk. */
 PL_MUST_CHECK pl_status_t pl_file_sync(const char *partial,
                                        const pl_log_t *log);

@@ -83,7 +83,7 @@ static hid_t open_dataset(hid_t file, const pl_dataset_t *dataset)
 /* *place_p: where its bytes lie; n == 0 for an empty one, which lies nowhere
  * and is never written. */
 static herr_t create_dataset(hid_t file, const pl_dataset_t *dataset,
-                             bool with_data, pl_file_range_t *place_p)
+                             pl_file_range_t *place_p)
 {
     hid_t id      = open_dataset(file, dataset);
     herr_t failed = -1;
@@ -98,10 +98,7 @@ static herr_t create_dataset(hid_t file, const pl_dataset_t *dataset,
     if ((failed >= 0) && (place_p->n > 0)) {
         place          = H5Dget_offset(id);
         place_p->first = (uint64_t)place;
-        failed         = place == HADDR_UNDEF ? -1 : 0;
-    }
-    if ((failed >= 0) && (place_p->n > 0) && with_data) {
-        failed = write_data(id, dataset);
+        failed         = place == HADDR_UNDEF ? -1 : write_data(id, dataset);
     }
     return H5Dclose(id) < 0 ? -1 : failed;
 }
@@ -141,8 +138,7 @@ static herr_t create_attribute(hid_t file, const pl_attribute_t *attribute)
 }
 
 /* raw[]: as many places as there are datasets that have one. */
-static herr_t fill(hid_t file, const pl_content_t *content, bool with_data,
-                   pl_image_t *image)
+static herr_t fill(hid_t file, const pl_content_t *content, pl_image_t *image)
 {
     for (size_t i = 0; i < content->groups.n; i++) {
         if (create_group(file, content->groups.items[i]) < 0) {
@@ -157,8 +153,7 @@ static herr_t fill(hid_t file, const pl_content_t *content, bool with_data,
     for (size_t i = 0; i < content->datasets.n; i++) {
         pl_file_range_t *place = &image->raw[image->n_raw];
 
-        if (create_dataset(file, &content->datasets.items[i], with_data,
-                           place) < 0) {
+        if (create_dataset(file, &content->datasets.items[i], place) < 0) {
             return -1;
         }
         image->n_raw += place->n > 0 ? 1 : 0;
@@ -229,9 +224,8 @@ static int by_place(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-pl_status_t pl_image_make(const pl_content_t *content, bool with_data,
-                          const char *name, const pl_log_t *log,
-                          pl_image_t *image_p)
+pl_status_t pl_image_make(const pl_content_t *content, const char *name,
+                          const pl_log_t *log, pl_image_t *image_p)
 {
     pl_image_t image = {0};
     hid_t file       = create_file(name);
@@ -239,7 +233,7 @@ pl_status_t pl_image_make(const pl_content_t *content, bool with_data,
 
     image.raw = calloc(content->datasets.n + 1, sizeof(*image.raw));
     if ((file < 0) || (image.raw == NULL) ||
-        (fill(file, content, with_data, &image) < 0)) {
+        (fill(file, content, &image) < 0)) {
         status = hdf5_refuses(log, name);
     } else {
         status = copy_out(file, name, log, &image);

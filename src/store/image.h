@@ -23,13 +23,11 @@ typedef struct pl_image {
     size_t n_raw;
 } pl_image_t;
 
-/* The file of `content`: with the data of all its datasets, or (with_data
- * false) with their places only.  `name` is for messages.  PL_OK,
+/* The file of `content`, all data included.  `name` is for messages.  PL_OK,
  * PL_ERR_MEMORY, PL_ERR_INTERNAL (HDF5 refuses), one line; on failure *image_p
  * is untouched. */
 PL_MUST_CHECK pl_status_t pl_image_make(const pl_content_t *content,
-                                        bool with_data, const char *name,
-                                        const pl_log_t *log,
+                                        const char *name, const pl_log_t *log,
                                         pl_image_t *image_p);
 void pl_image_free(pl_image_t *image);
 

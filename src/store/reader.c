@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "store/h5.h"
 #include "store/reader_internal.h"
+#include "store/seal.h"
 #include "store/snapshot.h"
 
 pl_status_t pl_snapshot_refuse(const pl_snapshot_t *snapshot,
@@ -150,6 +151,7 @@ static pl_status_t open_file(pl_snapshot_t *snapshot)
                snapshot->path);
         return PL_ERR_INPUT;
     }
+    PL_TRY(pl_seal_check(snapshot->path, snapshot->log));
     snapshot->file = H5Fopen(snapshot->path, H5F_ACC_RDONLY, H5P_DEFAULT);
     if (snapshot->file < 0) {
         (void)pl_h5_failed(snapshot->log, "read", snapshot->path);

@@ -3,7 +3,8 @@
  * A file from outside is hostile input: every name, type, size and offset is
  * checked before it is used; links out of the file, unknown filters and sizes
  * that the file cannot hold are refused; a dataset's bytes must have the digest
- * that stands beside them.  (HDF5 itself parses the file's own structure.)
+ * that stands beside them.  HDF5 itself parses the file's structure, which the
+ * seal at its end protects from damage (store/seal.h), not from intent.
  *
  *   pl_snapshot_open -> pl_snapshot_integer, _text, _read, _read_offsets, ...
  *                    -> pl_snapshot_close

@@ -69,7 +69,8 @@ typedef struct pl_snapshot_input {
 PL_MUST_CHECK pl_status_t pl_snapshot_check_path(const char *path,
                                                  const pl_log_t *log);
 
-/* Collective over `comm`.  Write <path>.partial and publish it as `path`.
+/* Collective over `comm` (NULL: one process without peers).  Write
+ * <path>.partial and publish it as `path`.
  *
  * Under comm mpi all ranks write in parallel and must see the folder; under
  * another comm rank 0 writes alone.  All ranks agree on the outcome: PL_OK on

@@ -1,7 +1,7 @@
 /* store/snapshot_internal.h - the parts of store/snapshot.h:
  *   snapshot_content.c  what stands in the file: requests, lanes, events, ...
  *   snapshot_cache.c    the same for /hicache
- *   image.c             the file in memory
+ *   image.c, seal.c     the file in memory; is it whole?
  *   h5.c                HDF5 calls with our statuses
  *   snapshot_write.c    skeleton, raw data, publishing
  */

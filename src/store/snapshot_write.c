@@ -7,23 +7,53 @@
 #include "store/file.h"
 #include "store/h5.h"
 #include "store/image.h"
+#include "store/seal.h"
 #include "store/snapshot_internal.h"
+
+/* A run without a communicator is one process: rank 0, which agrees with
+ * itself. */
+static int rank_in(const pl_comm_t *comm)
+{
+    return comm == NULL ? 0 : comm->rank;
+}
+
+static pl_status_t agree(pl_comm_t *comm, pl_status_t mine)
+{
+    return comm == NULL ? mine : pl_comm_agree_status(comm, mine);
+}
+
+/* Do all ranks write? */
+static bool is_parallel(const pl_comm_t *comm)
+{
+    return (comm != NULL) && (pl_mpi_comm_of(comm) != MPI_COMM_NULL);
+}
 
 /* ---- rank 0 alone ---------------------------------------------------------
  */
 
-/* The file with all its data, or with room for it. */
+/* The file with all its data, or with room for it.  The seal of what it will be
+ * comes back in `seal`. */
 static pl_status_t write_image(const pl_content_t *content, bool with_data,
-                               const char *partial, const pl_log_t *log)
+                               const char *partial, const pl_log_t *log,
+                               char seal[PL_SEAL_BYTES])
 {
     pl_image_t image = {0};
     pl_status_t status;
 
-    PL_TRY(pl_image_make(content, with_data, partial, log, &image));
+    PL_TRY(pl_image_make(content, partial, log, &image));
+    pl_seal_text(pl_seal_digest(image.bytes, image.n), image.n, seal);
     status = pl_file_write(partial, image.bytes, image.n, image.raw,
                            with_data ? 0 : image.n_raw, log);
     pl_image_free(&image);
     return status;
+}
+
+static pl_status_t close_with_seal(const char *partial,
+                                   const char seal[PL_SEAL_BYTES],
+                                   const pl_log_t *log)
+{
+    PL_TRY(pl_file_append(partial, seal, PL_SEAL_BYTES, log));
+    return pl_file_sync(partial, log);
 }
 
 /* ---- raw data, by all ranks of an MPI communicator ------------------------
@@ -154,10 +184,9 @@ static pl_status_t write_raw(const pl_content_t *content, pl_comm_t *comm,
     pl_status_t status;
     hid_t file;
 
-    PL_TRY(pl_comm_agree_status(comm, check_shared(partial, log)));
+    PL_TRY(agree(comm, check_shared(partial, log)));
     file = open_together(pl_mpi_comm_of(comm), partial);
-    PL_TRY(pl_comm_agree_status(
-        comm, file < 0 ? pl_h5_failed(log, "open", partial) : PL_OK));
+    PL_TRY(agree(comm, file < 0 ? pl_h5_failed(log, "open", partial) : PL_OK));
     status = write_datasets(comm, file, content, partial, log);
     if ((H5Fclose(file) < 0) && (status == PL_OK)) {
         status = pl_h5_failed(log, "write", partial);
@@ -165,34 +194,36 @@ static pl_status_t write_raw(const pl_content_t *content, pl_comm_t *comm,
     if (status == PL_OK) {
         status = pl_file_sync(partial, log); /* what this rank has written */
     }
-    return pl_comm_agree_status(comm, status);
+    return agree(comm, status);
 }
 
 pl_status_t pl_snapshot_write_partial(const pl_content_t *content,
                                       pl_comm_t *comm, const char *partial,
                                       const pl_log_t *log)
 {
-    bool together       = pl_mpi_comm_of(comm) != MPI_COMM_NULL;
-    pl_status_t status  = PL_OK;
-    pl_h5_quiet_t quiet = {NULL, NULL};
+    bool together            = is_parallel(comm);
+    bool is_first            = rank_in(comm) == 0;
+    pl_status_t status       = PL_OK;
+    pl_h5_quiet_t quiet      = {NULL, NULL};
+    char seal[PL_SEAL_BYTES] = "";
 
-    if (together || (comm->rank == 0)) {
+    if (together || is_first) {
         quiet = pl_h5_quiet();
     }
-    if (comm->rank == 0) {
-        status = write_image(content, !together, partial, log);
-        if ((status == PL_OK) && !together) {
-            status = pl_file_sync(partial, log);
-        }
+    if (is_first) {
+        status = write_image(content, !together, partial, log, seal);
     }
-    status = pl_comm_agree_status(comm, status);
+    status = agree(comm, status);
     if ((status == PL_OK) && together) {
         status = write_raw(content, comm, partial, log);
     }
-    if (together || (comm->rank == 0)) {
+    if ((status == PL_OK) && is_first) {
+        status = close_with_seal(partial, seal, log);
+    }
+    if (together || is_first) {
         pl_h5_loud(quiet);
     }
-    return status;
+    return agree(comm, status);
 }
 
 /* ---- from input to file ---------------------------------------------------
@@ -209,10 +240,10 @@ static pl_status_t publish(pl_comm_t *comm, const char *partial,
 {
     pl_status_t status = PL_OK;
 
-    if (comm->rank == 0) {
+    if (rank_in(comm) == 0) {
         status = pl_file_publish(partial, path, log);
     }
-    return pl_comm_agree_status(comm, status);
+    return agree(comm, status);
 }
 
 pl_status_t pl_snapshot_write(const pl_snapshot_input_t *input, pl_comm_t *comm,
@@ -222,17 +253,16 @@ pl_status_t pl_snapshot_write(const pl_snapshot_input_t *input, pl_comm_t *comm,
     char *partial        = NULL;
     pl_status_t status   = pl_file_partial(path, log, &partial);
 
-    if ((status == PL_OK) &&
-        ((comm->rank == 0) || (pl_mpi_comm_of(comm) != MPI_COMM_NULL))) {
+    if ((status == PL_OK) && ((rank_in(comm) == 0) || is_parallel(comm))) {
         status = pl_snapshot_content(input, log, &content);
     }
-    status = pl_comm_agree_status(comm, status);
+    status = agree(comm, status);
     if (status == PL_OK) {
         status = pl_snapshot_write_partial(&content, comm, partial, log);
         if (status == PL_OK) {
             status = publish(comm, partial, path, log);
         }
-        if ((status != PL_OK) && (comm->rank == 0)) {
+        if ((status != PL_OK) && (rank_in(comm) == 0)) {
             pl_file_discard(partial);
         }
     }

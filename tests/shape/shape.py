@@ -30,7 +30,7 @@ BELOW = {
     "attn": "device verify layout base",
     "model": "attn device verify layout base",
     "trace": "base",
-    "store": "engine cache pool clock layout verify trace base",
+    "store": "engine cache pool clock layout verify comm trace base",
     "exec": "engine cache pool clock layout verify device comm attn model "
             "trace base",
     "sim": "exec engine cache pool clock layout verify device comm trace base",

@@ -35,16 +35,20 @@
     X(PL_EVENT_NODE, "node")         /* node; value: parent id, value2: first  \
                                         page; pages: its device pages */       \
     X(PL_EVENT_SPLIT, "split")       /* node; value: id of the new head, value2: \
-                                        pages that went to the head */         \
+                                        pages that went to the head, which is  \
+                                        now the node's parent */               \
     X(PL_EVENT_ADOPT, "adopt")       /* node without device pages takes pages */ \
     X(PL_EVENT_EVICT, "evict")       /* node loses its device pages (a free    \
                                         event follows when they are free) */   \
     X(PL_EVENT_REMOVE, "remove")     /* node leaves the tree */                \
     /* host tier */                                                            \
     X(PL_EVENT_BACKUP, "backup")     /* node, op; pages: device, other: host   \
-                                        pages, which leave the host lanes */   \
+                                        pages, which leave the host lanes and  \
+                                        are the node's host copy from now on */ \
     X(PL_EVENT_BACKED_UP, "backed_up") /* node, op; value: 1 good, 0 failed or \
-                                        cancelled (a host_free follows) */     \
+                                        cancelled: no node that the operation  \
+                                        was about has a host copy (a host_free \
+                                        follows) */                            \
     X(PL_EVENT_BACKUP_SKIP, "backup_skip") /* node; value: pages; no room */   \
     X(PL_EVENT_HOST_DROP, "host_drop") /* node loses its host copy */          \
     X(PL_EVENT_HOST_FREE, "host_free") /* pages go back to the host lanes */   \
@@ -53,9 +57,10 @@
     X(PL_EVENT_LOAD_NODE, "load_node") /* node, op: takes the next pages of    \
                                         the load */                            \
     X(PL_EVENT_LOADED, "loaded")     /* op; value: 1 good, 0 failed or         \
-                                        cancelled */                           \
+                                        cancelled: its request waits again */  \
     /* decode pools: value is the home rank */                                 \
-    X(PL_EVENT_DECODE_ALLOC, "decode_alloc") /* request, pages */              \
+    X(PL_EVENT_DECODE_ALLOC, "decode_alloc") /* request, pages; the first one of \
+                                        an admission ends the waiting */       \
     X(PL_EVENT_DECODE_FREE, "decode_free")   /* request, pages */              \
     X(PL_EVENT_SEND, "send")         /* op, request; pages: device, other:     \
                                         decode pages; value2: first page */    \
@@ -63,10 +68,12 @@
     X(PL_EVENT_START, "start")       /* request decodes on its home */         \
     X(PL_EVENT_OFFLOAD, "offload")   /* op, request; pages: decode, other:     \
                                         decode host pages */                   \
-    X(PL_EVENT_OFFLOADED, "offloaded") /* op, request */                       \
+    X(PL_EVENT_OFFLOADED, "offloaded") /* op, request; value: 1 good, 0 failed: \
+                                          its host pages are free again */     \
     X(PL_EVENT_RESUME, "resume")     /* op, request; pages: decode, other:     \
                                         decode host pages */                   \
-    X(PL_EVENT_RESUMED, "resumed")   /* op, request */                         \
+    X(PL_EVENT_RESUMED, "resumed")   /* op, request; value: 1 good: its host   \
+                                        pages are free again, 0 failed */      \
     X(PL_EVENT_REENTER, "reenter")   /* request; value2: its new prompt tokens */
 
 typedef enum pl_event_kind {

@@ -1,0 +1,1 @@
+"$PAGELANE" inspect no/such.h5

@@ -1,0 +1,1 @@
+"$PAGELANE" inspect --json "$DATA/small.h5"

@@ -1,0 +1,1 @@
+"$PAGELANE" inspect "$DATA/small.h5" requests
