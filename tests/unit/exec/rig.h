@@ -104,4 +104,31 @@ bool rig_is_poison(const rig_t *rig, int tier, int32_t slot);
 /* Violations seen by all ranks so far; the least.  Collective. */
 pl_violations_t rig_violations(rig_t *rig);
 
+/* ---- rig_steps.c: what most plans begin with ---- */
+
+#define RIG_PROMPT 49 /* tokens */
+
+typedef struct rig_point {
+    int n_prefill, n_decode;
+    int32_t page_tokens;
+    const char *device;
+} rig_point_t;
+
+/* All requests ask the same RIG_PROMPT tokens. */
+rig_params_t rig_params_of(const rig_point_t *point, pl_verify_t verify);
+
+/* A request's prompt in two chunks, the second one the last. */
+void rig_prefill_cold(rig_t *rig, rig_pages_t *pages, int32_t request);
+/* n more pages of the home's pool. */
+void rig_decode_pages(rig_t *rig, rig_pages_t *to, int32_t n);
+/* All pages to the home, which holds the request's rows byte for byte then. */
+void rig_send_all(rig_t *rig, const rig_pages_t *pages, rig_pages_t *to,
+                  int32_t request);
+/* The first n pages between device and host; LOAD is for request 1. */
+int64_t rig_start_copy(rig_t *rig, pl_op_kind_t kind, const rig_pages_t *device,
+                       const rig_pages_t *host, int32_t n);
+/* The first n pages to the host tier, which then holds them. */
+void rig_back_up(rig_t *rig, const rig_pages_t *pages, rig_pages_t *host,
+                 int32_t n);
+
 #endif /* PL_TESTS_EXEC_RIG_H */

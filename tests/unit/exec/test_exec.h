@@ -5,6 +5,8 @@
 #include <check.h>
 
 TCase *stamp_case(void);
+TCase *damage_case(void);
+TCase *decode_case(void);
 TCase *faults_case(void);
 
 #endif /* TEST_EXEC_H */
