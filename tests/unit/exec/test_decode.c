@@ -117,8 +117,10 @@ static void pool_copy(rig_t *rig, pl_op_kind_t kind, const rig_pages_t *pool,
     rig_tick(rig);
 }
 
-/* To the host buffer and back, into other pages than before. */
-static void preempt(rig_t *rig, rig_pages_t *to, int32_t request, int32_t rows)
+/* To the host buffer and back, into other pages than before; `damages` one bit
+ * of the index store on the way. */
+static void preempt(rig_t *rig, rig_pages_t *to, int32_t request, int32_t rows,
+                    bool damages)
 {
     pl_owner_t owners[RIG_ROOM] = {0};
     int32_t home                = rig_home(rig);
@@ -128,6 +130,10 @@ static void preempt(rig_t *rig, rig_pages_t *to, int32_t request, int32_t rows)
 
     rig_take(rig->decode_host_lanes[home], owners, old.n, &buffer);
     pool_copy(rig, PL_OP_OFFLOAD, to, &buffer, request, rows);
+    if (damages && (rig->comm->rank == home)) {
+        pl_store_page(pl_data_store(rig->executor, PL_FREED_DECODE_HOST),
+                      PL_STORE_INDEX, 1, buffer.pages[0])[0] ^= 1;
+    }
     RIG_CHECK(rig, pl_lanes_free(rig->decode_lanes[home], old.pages, NULL,
                                  old.n) == PL_OK);
     for (int32_t i = 0; i < old.n; i++) {
@@ -181,7 +187,7 @@ static void decoding(rig_t *rig, void *context)
         rig_free_device(rig, &pages[r]);
         for (int32_t s = 0; s < STEPS; s++) {
             if ((r == 1) && (s % 7 == 3)) {
-                preempt(rig, &to[r], r, RIG_PROMPT + s);
+                preempt(rig, &to[r], r, RIG_PROMPT + s, false);
             } else if ((r == 2) && (s % 9 == 4)) {
                 /* The first token of the new prompt is this step's. */
                 reenter(rig, &to[r], r, RIG_PROMPT + s + 1);
@@ -222,6 +228,41 @@ START_TEST(preempted_requests_say_the_same)
         ck_assert_mem_eq(tokens + r * (STEPS + 1), tokens,
                          (STEPS + 1) * sizeof(*tokens));
     }
+}
+END_TEST
+
+/* Nobody verifies, but a byte that got lost on the way changes what is said. */
+static void damaged_buffer(rig_t *rig, void *context)
+{
+    int32_t *tokens = context; /* [2] */
+
+    for (int32_t r = 0; r < 2; r++) {
+        rig_pages_t pages = {.n = 0};
+        rig_pages_t to    = {.n = 0};
+        pl_exec_result_t result;
+
+        rig_prefill_cold(rig, &pages, r);
+        rig_send_all(rig, &pages, &to, r);
+        rig_decode_pages(rig, &to, 1);
+        rig_free_device(rig, &pages);
+        preempt(rig, &to, r, RIG_PROMPT, r == 1);
+        step(rig, &to, r, RIG_PROMPT);
+        result = rig->executor->ops->result(rig->executor, r);
+        if (rig->comm->rank == rig_home(rig)) {
+            RIG_CHECK(rig, result.n_tokens == 2);
+            tokens[r] = result.n_tokens == 2 ? result.tokens[1] : -1;
+        }
+    }
+}
+
+START_TEST(lost_byte_changes_what_is_said)
+{
+    char failed[512];
+    int32_t tokens[2]   = {0, 0};
+    rig_params_t params = rig_params_of(&points[0], PL_VERIFY_OFF);
+
+    ck_assert_str_eq(rig_run(&params, damaged_buffer, tokens, failed), "");
+    ck_assert_int_ne(tokens[0], tokens[1]);
 }
 END_TEST
 
@@ -279,6 +320,7 @@ TCase *decode_case(void)
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, one_rank_hands_over);
     tcase_add_loop_test(tcase, preempted_requests_say_the_same, 0, 2);
+    tcase_add_test(tcase, lost_byte_changes_what_is_said);
     tcase_add_loop_test(tcase, cancelled_operations_leave_no_trace, 0, 2);
     return tcase;
 }

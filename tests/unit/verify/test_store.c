@@ -84,6 +84,7 @@ START_TEST(index_pages_are_planar)
     pl_store_layout_t layout = pl_store_layout_stamp(page_sizes[_i], 1, 24, 1);
     pl_page_form_t form      = pl_store_form(&layout, PL_STORE_INDEX);
     uint8_t *page = calloc(pl_store_stride(&layout, PL_STORE_INDEX), 1);
+    bool good     = true;
 
     for (int32_t t = 0; t < form.page_tokens; t++) {
         uint8_t row[24];
