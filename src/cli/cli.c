@@ -196,8 +196,8 @@ static int run_ranked(pl_cli_t *cli)
     }
     if (!cli->world.launched && (cli->options.ranks > 1) &&
         (cli->options.comm != PL_OPT_COMM_LOCAL)) {
-        return pl_status_exit(pl_cli_launch_mpirun(
-            (int)cli->options.ranks, cli->argc, cli->argv, &cli->log));
+        return pl_cli_launch_mpirun((int)cli->options.ranks, cli->argc,
+                                    cli->argv, &cli->log);
     }
     return cli->verb->run(cli);
 }

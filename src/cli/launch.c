@@ -1,12 +1,15 @@
-#define _GNU_SOURCE /* process_vm_readv */
+#define _GNU_SOURCE /* process_vm_readv, strsignal */
 
 #include "cli/launch.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <pagelane/cli.h>
@@ -76,13 +79,102 @@ void pl_cli_mpirun_environment(void)
     (void)setenv("OMPI_MCA_orte_execute_quiet", "1", 0);
 }
 
-pl_status_t pl_cli_launch_mpirun(int n_ranks, int argc, char *const *argv,
-                                 const pl_log_t *log)
+/* ---- mpirun as a child ----
+ *
+ * This process stays behind to tell of a rank that could not tell itself: one
+ * that the system killed.  It must not be in the way of what ends a run: a
+ * signal sent to it alone goes on to mpirun, and mpirun ends with it. */
+
+static void block_signals(sigset_t *set, sigset_t *before)
+{
+    (void)sigemptyset(set);
+    (void)sigaddset(set, SIGINT);
+    (void)sigaddset(set, SIGTERM);
+    (void)sigaddset(set, SIGHUP);
+    (void)sigaddset(set, SIGCHLD);
+    (void)sigprocmask(SIG_BLOCK, set, before);
+    (void)signal(SIGCHLD, SIG_DFL); /* ignored, there would be no status */
+}
+
+/* In the child; returns only on failure. */
+static int become_mpirun(char **command, pid_t parent, const sigset_t *mask,
+                         const pl_log_t *log)
+{
+    (void)sigprocmask(SIG_SETMASK, mask, NULL);
+    (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() == parent) {
+        (void)execvp(command[0], command);
+        pl_log(log, PL_LOG_ERROR,
+               "option --ranks %s: cannot start mpirun: %s; install "
+               "openmpi-bin, put mpirun into PATH, or use --comm local",
+               command[2], strerror(errno));
+    }
+    return pl_status_exit(PL_ERR_RESOURCE);
+}
+
+/* The exit status of the child, 128 + n if signal n ended it; *stopped_p is the
+ * signal that asked for it, or 0. */
+static int wait_for(pid_t child, const sigset_t *set, int *stopped_p)
+{
+    int status = 0;
+
+    *stopped_p = 0;
+    while (waitpid(child, &status, WNOHANG) != child) {
+        siginfo_t info;
+        int number = sigwaitinfo(set, &info);
+
+        if ((number < 0) || (number == SIGCHLD)) {
+            continue;
+        }
+        *stopped_p = number;
+        if (info.si_code <= 0) { /* a terminal sends its own to mpirun too */
+            (void)kill(child, number);
+        }
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static int run_mpirun(char **command, const pl_log_t *log)
+{
+    pid_t parent = getpid();
+    sigset_t set, before;
+    int exit_status, stopped;
+    pid_t child;
+
+    block_signals(&set, &before);
+    child = fork();
+    if (child == 0) {
+        return become_mpirun(command, parent, &before, log);
+    }
+    if (child < 0) {
+        pl_log(log, PL_LOG_ERROR,
+               "option --ranks %s: cannot start mpirun: %s; use --comm local",
+               command[2], strerror(errno));
+        return pl_status_exit(PL_ERR_RESOURCE);
+    }
+    exit_status = wait_for(child, &set, &stopped);
+    if (stopped != 0) {
+        return 128 + stopped; /* mpirun's 1 would say that a check failed */
+    }
+    if (exit_status > 128) {
+        pl_log(log, PL_LOG_ERROR,
+               "one of %s ranks was ended by signal %d (%s)%s", command[2],
+               exit_status - 128, strsignal(exit_status - 128),
+               exit_status - 128 == SIGKILL
+                   ? "; if memory ran out, lower the page options"
+                   : "");
+    }
+    return exit_status;
+}
+
+int pl_cli_launch_mpirun(int n_ranks, int argc, char *const *argv,
+                         const pl_log_t *log)
 {
     char program[4096];
     char count[16];
     ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
     char **command;
+    int exit_status;
     int n = 0;
 
     if (length < 0) {
@@ -90,13 +182,13 @@ pl_status_t pl_cli_launch_mpirun(int n_ranks, int argc, char *const *argv,
                "cannot find the own program in /proc: %s; start it with "
                "mpirun -n %d",
                strerror(errno), n_ranks);
-        return PL_ERR_RESOURCE;
+        return pl_status_exit(PL_ERR_RESOURCE);
     }
     program[length] = '\0';
     command         = calloc((size_t)argc + 5, sizeof(*command));
     if (command == NULL) {
         pl_log(log, PL_LOG_ERROR, "out of memory while starting mpirun");
-        return PL_ERR_MEMORY;
+        return pl_status_exit(PL_ERR_MEMORY);
     }
     (void)snprintf(count, sizeof(count), "%d", n_ranks);
     command[n++] = "mpirun";
@@ -107,11 +199,7 @@ pl_status_t pl_cli_launch_mpirun(int n_ranks, int argc, char *const *argv,
         command[n++] = argv[i];
     }
     pl_cli_mpirun_environment();
-    (void)execvp(command[0], command);
-    pl_log(log, PL_LOG_ERROR,
-           "option --ranks %d: cannot start mpirun: %s; install openmpi-bin, "
-           "put mpirun into PATH, or use --comm local",
-           n_ranks, strerror(errno));
+    exit_status = run_mpirun(command, log);
     free(command);
-    return PL_ERR_RESOURCE;
+    return exit_status;
 }

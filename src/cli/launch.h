@@ -21,10 +21,11 @@ pl_cli_world_t pl_cli_world(void);
  * A variable that is set already is left alone. */
 void pl_cli_mpirun_environment(void);
 
-/* Replace this process by `mpirun -n n_ranks <this program> argv[1..]`.
- * Returns only on failure: PL_ERR_RESOURCE or PL_ERR_MEMORY, with one line in
- * `log`. */
-pl_status_t pl_cli_launch_mpirun(int n_ranks, int argc, char *const *argv,
-                                 const pl_log_t *log);
+/* Run `mpirun -n n_ranks <this program> argv[1..]` and wait for it: its exit
+ * status, or 4 with one line in `log`.  Another line tells of a rank that a
+ * signal ended.  The caller should end with this status at once: SIGINT,
+ * SIGTERM, SIGHUP and SIGCHLD stay blocked. */
+int pl_cli_launch_mpirun(int n_ranks, int argc, char *const *argv,
+                         const pl_log_t *log);
 
 #endif /* PL_CLI_LAUNCH_H */

@@ -162,6 +162,17 @@ static const pl_option_t OPTIONS[] = {
      .verbs    = RUN,
      .recorded = true,
      AT(device)},
+    {.group    = "ranks and hardware",
+     .name     = "timeout",
+     .kind     = PL_OPTION_DURATION,
+     .fallback = "120s",
+     .unit     = "s",
+     .help     = "A rank that has waited so long for the others gives up, and "
+                 "all end.",
+     .min      = 1000000,
+     .max      = INT64_C(1000000000) * 86400,
+     .verbs    = RUN,
+     AT(timeout_ns)},
 
     {.group    = "executor",
      .name     = "executor",

@@ -53,6 +53,7 @@ typedef struct pl_options {
     int64_t decode_ranks; /* D */
     int32_t comm;         /* PL_OPT_COMM_ */
     int32_t device;       /* PL_OPT_DEVICE_ */
+    int64_t timeout_ns;
 
     /* executor */
     int32_t executor; /* PL_OPT_EXECUTOR_ */

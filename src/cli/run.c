@@ -10,14 +10,12 @@
 
 #include <pagelane/trace.h>
 
-#include "base/text.h"
+#include "cli/command.h"
 #include "comm/mpi_session.h"
 #include "engine/event_log.h"
 #include "store/snapshot.h"
 
-/* Seconds a rank waits for the others; PAGELANE_TIMEOUT_S of a test is shorter.
- */
-enum { TIMEOUT_S = 120, PROGRESS_S = 5 };
+enum { PROGRESS_S = 5 };
 
 typedef struct run {
     const pl_cli_t *cli;
@@ -262,35 +260,6 @@ static pl_status_t parse_injections(run_t *run)
     return PL_OK;
 }
 
-/* The command line as a shell takes it. */
-static pl_status_t quote_command(run_t *run)
-{
-    pl_text_t text = {0};
-
-    for (int i = 0; i < run->cli->argc; i++) {
-        const char *word = i == 0 ? "pagelane" : run->cli->argv[i];
-        bool plain       = strspn(word, "abcdefghijklmnopqrstuvwxyz"
-                                              "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                              "0123456789_-+=:,./@%") == strlen(word);
-
-        pl_text_add(&text, "%s", i > 0 ? " " : "");
-        if (plain && (*word != '\0')) {
-            pl_text_add(&text, "%s", word);
-            continue;
-        }
-        pl_text_add(&text, "'");
-        for (; *word != '\0'; word++) {
-            if (*word == '\'') {
-                pl_text_add(&text, "'\\''");
-            } else {
-                pl_text_add(&text, "%c", *word);
-            }
-        }
-        pl_text_add(&text, "'");
-    }
-    return pl_text_take(&text, &run->command);
-}
-
 static pl_status_t fill_params(run_t *run)
 {
     static const char *const devices[] = {"cpu", "guard"};
@@ -340,13 +309,18 @@ static pl_status_t prepare(run_t *run)
 {
     const pl_options_t *o = &run->cli->options;
 
-    PL_TRY(quote_command(run));
+    PL_TRY(pl_cli_command(run->cli, &run->command));
     PL_TRY(open_trace(run));
     PL_TRY(fill_params(run));
     if ((o->snapshot != NULL) && (run->cli->world.rank == 0)) {
         PL_TRY(pl_snapshot_check_path(o->snapshot, &run->cli->log));
     }
     return PL_OK;
+}
+
+static double timeout_s(const run_t *run)
+{
+    return 1e-9 * (double)run->cli->options.timeout_ns;
 }
 
 static int run_local(run_t *run)
@@ -360,7 +334,7 @@ static int run_local(run_t *run)
         status = open_logs(run, 0, n);
     }
     if (status == PL_OK) {
-        status = pl_run_local(&run->params, TIMEOUT_S);
+        status = pl_run_local(&run->params, timeout_s(run));
     }
     return pl_status_exit(status);
 }
@@ -399,7 +373,7 @@ static int run_mpi(run_t *run)
 
     status = pl_mpi_session_open(NULL, NULL, &run->cli->log, &session);
     if (status == PL_OK) {
-        status = pl_mpi_comm_open(&session, n_prefill, TIMEOUT_S,
+        status = pl_mpi_comm_open(&session, n_prefill, timeout_s(run),
                                   &run->cli->log, &comm);
     }
     if (status != PL_OK) {
