@@ -1,8 +1,9 @@
-#define _GNU_SOURCE /* process_vm_readv, strsignal */
+#define _GNU_SOURCE /* process_vm_readv, pipe2 */
 
 #include "cli/launch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,20 +97,44 @@ static void block_signals(sigset_t *set, sigset_t *before)
     (void)signal(SIGCHLD, SIG_DFL); /* ignored, there would be no status */
 }
 
-/* In the child; returns only on failure. */
-static int become_mpirun(char **command, pid_t parent, const sigset_t *mask,
-                         const pl_log_t *log)
+/* In the child: mpirun, or errno into `report` and an end without a trace. */
+static void become_mpirun(char **command, pid_t parent, const sigset_t *mask,
+                          int report)
 {
+    int error = 0;
+
     (void)sigprocmask(SIG_SETMASK, mask, NULL);
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() == parent) {
         (void)execvp(command[0], command);
-        pl_log(log, PL_LOG_ERROR,
-               "option --ranks %s: cannot start mpirun: %s; install "
-               "openmpi-bin, put mpirun into PATH, or use --comm local",
-               command[2], strerror(errno));
+        error = errno;
+        (void)!write(report, &error, sizeof(error));
     }
-    return pl_status_exit(PL_ERR_RESOURCE);
+    (void)raise(SIGKILL); /* not exit(): the parent's files are not ours */
+}
+
+/* 0, or the errno of what failed. */
+static int start_mpirun(char **command, const sigset_t *mask, pid_t *child_p)
+{
+    pid_t parent = getpid();
+    int error    = 0;
+    int report[2];
+
+    if (pipe2(report, O_CLOEXEC) != 0) {
+        return errno;
+    }
+    *child_p = fork();
+    if (*child_p == 0) {
+        become_mpirun(command, parent, mask, report[1]);
+    }
+    error = *child_p < 0 ? errno : 0;
+    (void)close(report[1]);
+    if ((error == 0) &&
+        (read(report[0], &error, sizeof(error)) == sizeof(error))) {
+        (void)waitpid(*child_p, NULL, 0);
+    }
+    (void)close(report[0]);
+    return error;
 }
 
 /* The exit status of the child, 128 + n if signal n ended it; *stopped_p is the
@@ -136,20 +161,18 @@ static int wait_for(pid_t child, const sigset_t *set, int *stopped_p)
 
 static int run_mpirun(char **command, const pl_log_t *log)
 {
-    pid_t parent = getpid();
     sigset_t set, before;
-    int exit_status, stopped;
-    pid_t child;
+    int exit_status, stopped, error;
+    pid_t child = -1;
 
     block_signals(&set, &before);
-    child = fork();
-    if (child == 0) {
-        return become_mpirun(command, parent, &before, log);
-    }
-    if (child < 0) {
+    error = start_mpirun(command, &before, &child);
+    if (error != 0) {
+        (void)sigprocmask(SIG_SETMASK, &before, NULL);
         pl_log(log, PL_LOG_ERROR,
-               "option --ranks %s: cannot start mpirun: %s; use --comm local",
-               command[2], strerror(errno));
+               "option --ranks %s: cannot start mpirun: %s; install "
+               "openmpi-bin, put mpirun into PATH, or use --comm local",
+               command[2], strerror(error));
         return pl_status_exit(PL_ERR_RESOURCE);
     }
     exit_status = wait_for(child, &set, &stopped);

@@ -14,7 +14,7 @@
 
 typedef struct pl_mpi_session {
     bool launched; /* by mpirun or the like: there may be other ranks */
-    bool started;  /* by this session, which then ends MPI as well */
+    bool started;  /* MPI did not run before: closing ends it too */
     int rank, n_ranks;
     char host[256];
 } pl_mpi_session_t;
