@@ -84,6 +84,47 @@ START_TEST(one_rank_hands_over)
 }
 END_TEST
 
+/* 9.42 a last send without pages still ends the transfer; sends may end in any
+ * order (--explore) */
+static void empty_last_send(rig_t *rig, void *context)
+{
+    const bool *last_first = context;
+    rig_pages_t cold       = {.n = 0};
+    rig_pages_t to         = {.n = 0};
+    int64_t pages, last;
+    bool has_digest;
+
+    rig_prefill_cold(rig, &cold, 0);
+    rig_decode_pages(rig, &to, cold.n + 1);
+    pages = rig_send(rig, &cold, &to, 0, rig_home(rig), 0, RIG_PROMPT, false);
+    rig_tick(rig);
+    last =
+        rig_send(rig, &cold, &to, 0, rig_home(rig), cold.n, RIG_PROMPT, true);
+    rig->ops[0].first_token = RIG_PROMPT;
+    rig->ops[0].n_tokens    = 0;
+    rig_tick(rig);
+    rig_due(rig, *last_first ? last : pages, PL_OP_SEND);
+    rig_tick(rig);
+    has_digest = rig->executor->ops->result(rig->executor, 0).has_digest;
+    RIG_CHECK(rig, !has_digest);
+    rig_due(rig, *last_first ? pages : last, PL_OP_SEND);
+    rig_tick(rig);
+    has_digest = rig->executor->ops->result(rig->executor, 0).has_digest;
+    RIG_CHECK(rig, has_digest == (rig->comm->rank == rig_home(rig)));
+    RIG_CHECK(rig, rig_violations(rig).n == 0);
+}
+
+START_TEST(last_send_may_be_empty)
+{
+    char failed[512];
+    bool last_first     = _i == 1;
+    rig_params_t params = rig_params_of(&points[0], PL_VERIFY_DIGEST);
+
+    ck_assert_str_eq(rig_run(&params, empty_last_send, &last_first, failed),
+                     "");
+}
+END_TEST
+
 /* ---- decode, preemption
  * ------------------------------------------------------------------- */
 
@@ -319,6 +360,7 @@ TCase *decode_case(void)
 
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, one_rank_hands_over);
+    tcase_add_loop_test(tcase, last_send_may_be_empty, 0, 2);
     tcase_add_loop_test(tcase, preempted_requests_say_the_same, 0, 2);
     tcase_add_test(tcase, lost_byte_changes_what_is_said);
     tcase_add_loop_test(tcase, cancelled_operations_leave_no_trace, 0, 2);

@@ -41,8 +41,9 @@ typedef struct round_trip {
 } round_trip_t;
 
 /* 9.53 byte oracle in every tier; 9.24 the index travels with the latent rows;
- * 9.27 saved owners; 9.25, 9.29 ranks without pages take part; 9.42 last chunk;
- * 9.54 cold == host hit == received */
+ * 9.27 saved owners; 9.35 each layer's readers wait for that layer
+ * (guard); 9.25, 9.29 ranks without pages take part; 9.42 last chunk; 9.54 cold
+ * == host hit == received */
 static void round_trip(rig_t *rig, void *context)
 {
     round_trip_t *out = context;
