@@ -9,6 +9,7 @@ device and host and who owns them, what each decode pool holds, who waits and wh
 decodes.  Compared with /lanes at every sampled tick and with /hicache at the
 end.  Exit status 0: agrees; 1: the first difference is printed; 3: no events.
 """
+import collections
 import sys
 
 import h5py
@@ -21,6 +22,10 @@ class Difference(Exception):
 def expect(condition, text, *args):
     if not condition:
         raise Difference(text % args)
+
+
+Event = collections.namedtuple(
+    "Event", "kind tick request node op value value2 pages other")
 
 
 class Pool:
@@ -74,7 +79,6 @@ class Replay:
 
     # One method a kind of event that changes something; the rest is news.
     def arrive(self, e): self.waiting.add(e.request)
-    def reenter(self, e): self.waiting.add(e.request)
     def start(self, e): self.running.add(e.request)
     def finish(self, e): self.running.discard(e.request)
     def alloc(self, e): self.device.take(e.pages)
@@ -167,33 +171,22 @@ class Replay:
         if gives_back:
             pool.give(pages)
 
-    def reenter_running(self, e):
+    def reenter(self, e):
         self.running.discard(e.request)
         self.waiting.add(e.request)
 
 
 HANDLERS = {name: getattr(Replay, name) for name in vars(Replay)}
-HANDLERS.update(node=Replay.node_event, reenter=Replay.reenter_running)
+HANDLERS["node"] = Replay.node_event
 
 
-class Events:
+def events_of(group):
     """/events, one at a time."""
-
-    def __init__(self, group):
-        for name in ("tick", "request", "node", "op", "value", "value2"):
-            setattr(self, "all_" + name, group[name][:].tolist())
-        texts = [text.decode() for text in group["kinds"][:]]
-        self.kinds = [texts[k] for k in group["kind"][:].tolist()]
-        self.lists = [(group[n][:].tolist(), group[n + "_offset"][:].tolist())
-                      for n in ("pages", "other")]
-
-    def take(self, i):
-        for name in ("tick", "request", "node", "op", "value", "value2"):
-            setattr(self, name, getattr(self, "all_" + name)[i])
-        self.kind = self.kinds[i]
-        self.pages, self.other = (items[at[i]:at[i + 1]]
-                                  for items, at in self.lists)
-        return self
+    kinds = [text.decode() for text in group["kinds"][:]]
+    lists = [ragged(group, name) for name in ("pages", "other")]
+    columns = [group[name][:].tolist() for name in Event._fields[:7]]
+    for kind, *fields in zip(*columns, *lists):
+        yield Event(kinds[kind], *fields)
 
 
 def same(what, got, want):
@@ -251,28 +244,26 @@ def check(path):
         if "events" not in file:
             print(f"{path}: has no /events (run with --events all)")
             return 3
-        events, replay = Events(file["events"]), Replay(file["layout"].attrs)
+        replay, sample, i, e = Replay(file["layout"].attrs), 0, -1, None
         lanes = {name: file["lanes"][name][:].tolist() for name in
                  file["lanes"]}
-        sample, e = 0, None
         try:
-            for i, tick in enumerate(events.all_tick):
+            for i, e in enumerate(events_of(file["events"])):
                 while sample < len(lanes["tick"]) and \
-                        lanes["tick"][sample] < tick:
+                        lanes["tick"][sample] < e.tick:
                     compare_lanes(replay, lanes, sample)
                     sample += 1
-                e = events.take(i)
                 if e.kind in HANDLERS:
                     HANDLERS[e.kind](replay, e)
             e = None
             for sample in range(sample, len(lanes["tick"])):
                 compare_lanes(replay, lanes, sample)
             compare_cache(replay, file["hicache"])
-        except Difference as difference:
+        except (Difference, LookupError) as difference:
             where = f"event {i} ({e.kind}, tick {e.tick}): " if e else ""
             print(f"{path}: {where}{difference}")
             return 1
-    print(f"{path}: {len(events.kinds)} events agree with {len(lanes['tick'])} "
+    print(f"{path}: {i + 1} events agree with {len(lanes['tick'])} "
           f"samples of /lanes and {len(replay.nodes)} nodes of /hicache")
     return 0
 

@@ -145,6 +145,7 @@ void *pl_content_add(pl_content_t *content, const char *path,
         content->status = PL_ERR_MEMORY;
         return NULL;
     }
+    /* cppcheck-suppress memleak; the content owns the path */
     return dataset.owned;
 }
 

@@ -19,15 +19,13 @@ static pl_status_t no_memory(const pl_log_t *log, const char *path)
 pl_status_t pl_file_partial(const char *path, const pl_log_t *log,
                             char **partial_p)
 {
-    static const char ENDING[] = ".partial";
-    size_t n                   = strlen(path);
-    char *partial              = malloc(n + sizeof(ENDING));
+    size_t n      = strlen(path) + sizeof(".partial");
+    char *partial = malloc(n);
 
     if (partial == NULL) {
         return no_memory(log, path);
     }
-    memcpy(partial, path, n);
-    memcpy(partial + n, ENDING, sizeof(ENDING));
+    (void)snprintf(partial, n, "%s.partial", path);
     *partial_p = partial;
     return PL_OK;
 }

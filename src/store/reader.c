@@ -350,7 +350,7 @@ static void widen(int64_t *items, size_t n, pl_item_t item)
     for (size_t i = n; i-- > 0;) {
         switch (item) {
         case PL_ITEM_I8:
-            items[i] = ((const int8_t *)narrow)[i];
+            items[i] = (int64_t)((const int8_t *)narrow)[i];
             break;
         case PL_ITEM_U8:
             items[i] = ((const uint8_t *)narrow)[i];
@@ -453,6 +453,9 @@ pl_status_t pl_snapshot_read_offsets(const pl_snapshot_t *snapshot,
     const char *why             = NULL;
 
     PL_TRY(pl_snapshot_read(snapshot, path, PL_ITEM_I64, n + 1, 0, &column));
+    if ((column.items == NULL) || (column.rows != n + 1)) {
+        return pl_snapshot_no_memory(snapshot, path);
+    }
     if (column.items[0] != 0) {
         why = "does not begin at 0";
     }

@@ -11,6 +11,7 @@ static pl_status_t collect(void *context, const pl_node_t *node)
 {
     node_list_t *nodes = context;
 
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): it holds pointers */
     return PL_ARRAY_PUSH(nodes, node);
 }
 
@@ -172,14 +173,20 @@ static void add_pages(const node_list_t *nodes, int tier, pl_content_t *content)
                                    : "/hicache/nodes/device_pages_offset",
                            PL_ITEM_I64, nodes->n + 1, "node+1", "1",
                            "where a node's pages begin", PL_ALL_RANKS);
-    size_t n         = offsets == NULL ? 0 : count_pages(nodes, tier, offsets);
-    pl_page_t *pages = add(content,
-                           on_host ? "/hicache/nodes/host_pages"
-                                   : "/hicache/nodes/device_pages",
-                           PL_ITEM_I32, n, "page", "1",
-                           on_host ? "logical pages of the host tier"
-                                   : "logical pages of the device tier",
-                           PL_ALL_RANKS);
+    pl_page_t *pages;
+    size_t n;
+
+    if (offsets == NULL) {
+        return;
+    }
+    n     = count_pages(nodes, tier, offsets);
+    pages = add(content,
+                on_host ? "/hicache/nodes/host_pages"
+                        : "/hicache/nodes/device_pages",
+                PL_ITEM_I32, n, "page", "1",
+                on_host ? "logical pages of the host tier"
+                        : "logical pages of the device tier",
+                PL_ALL_RANKS);
 
     for (size_t i = 0; (pages != NULL) && (i < nodes->n); i++) {
         const pl_node_t *node = nodes->items[i];
@@ -198,10 +205,15 @@ static void add_owners(const node_list_t *nodes, pl_content_t *content)
     int64_t *offsets =
         add(content, "/hicache/page_owners_offset", PL_ITEM_I64, nodes->n + 1,
             "node+1", "1", "where a node's owners begin", PL_ALL_RANKS);
-    size_t n = offsets == NULL ? 0 : count_pages(nodes, PL_TREE_HOST, offsets);
-    pl_owner_t *owners =
-        add(content, "/hicache/page_owners", PL_ITEM_I8, n, "page", "1",
-            "ranks that hold the pages of the host copies", PL_ALL_RANKS);
+    size_t n = 0;
+    pl_owner_t *owners;
+
+    if (offsets == NULL) {
+        return;
+    }
+    n      = count_pages(nodes, PL_TREE_HOST, offsets);
+    owners = add(content, "/hicache/page_owners", PL_ITEM_I8, n, "page", "1",
+                 "ranks that hold the pages of the host copies", PL_ALL_RANKS);
 
     for (size_t i = 0; (owners != NULL) && (i < nodes->n); i++) {
         const pl_meta_t *host = &nodes->items[i]->host;
@@ -263,7 +275,10 @@ static void add_rank(const node_list_t *nodes, int rank, int n_lanes,
     (void)snprintf(path, sizeof(path), "%s/offset", group);
     offsets = add(content, path, PL_ITEM_I64, nodes->n + 1, "node+1", "1",
                   "where a node's positions and slots begin", rank);
-    n       = offsets == NULL ? 0 : count_owned(nodes, rank, offsets);
+    if (offsets == NULL) {
+        return;
+    }
+    n = count_owned(nodes, rank, offsets);
     (void)snprintf(path, sizeof(path), "%s/positions", group);
     positions = add(content, path, PL_ITEM_I32, n, "page", "page",
                     "positions within the node that the rank owns", rank);
