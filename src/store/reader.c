@@ -377,7 +377,7 @@ static pl_status_t read_items(const pl_snapshot_t *snapshot, const char *path,
     hid_t type = pl_h5_memory_type(item, 0);
     pl_status_t status;
 
-    column->items = malloc((n > 0 ? n : 1) * sizeof(*column->items));
+    column->items = calloc(n > 0 ? n : 1, sizeof(*column->items));
     if (column->items == NULL) {
         status = pl_snapshot_no_memory(snapshot, path);
         goto close_type;
@@ -453,7 +453,7 @@ pl_status_t pl_snapshot_read_offsets(const pl_snapshot_t *snapshot,
     const char *why             = NULL;
 
     PL_TRY(pl_snapshot_read(snapshot, path, PL_ITEM_I64, n + 1, 0, &column));
-    if ((column.items == NULL) || (column.rows != n + 1)) {
+    if (column.items == NULL) {
         return pl_snapshot_no_memory(snapshot, path);
     }
     if (column.items[0] != 0) {
