@@ -194,11 +194,43 @@ static pl_status_t check_ownership(pl_options_t *o, const pl_log_t *log)
     return PL_OK;
 }
 
+/* Which executor, and what only a model can be given. */
+static pl_status_t check_executor(pl_options_t *o, const pl_log_t *log)
+{
+    bool model;
+
+    if (o->executor == PL_OPT_EXECUTOR_AUTO) {
+        o->executor =
+            o->model != NULL ? PL_OPT_EXECUTOR_MODEL : PL_OPT_EXECUTOR_STAMP;
+    }
+    model = o->executor == PL_OPT_EXECUTOR_MODEL;
+    if (model && (o->model == NULL)) {
+        pl_log(log, PL_LOG_ERROR,
+               "option --executor model: which one? name its folder with "
+               "--model");
+        return PL_ERR_ARGUMENT;
+    }
+    if (!model && ((o->weights != NULL) || (o->expect != NULL))) {
+        pl_log(log, PL_LOG_ERROR,
+               "option --%s: only a model has use for it; add --model, or "
+               "leave it out",
+               o->weights != NULL ? "weights" : "expect");
+        return PL_ERR_ARGUMENT;
+    }
+    if ((o->expect != NULL) && (o->kv_dtype != PL_OPT_KV_F32)) {
+        pl_log(log, PL_LOG_ERROR,
+               "option --expect: the reference is float32; use --kv-dtype f32");
+        return PL_ERR_ARGUMENT;
+    }
+    return PL_OK;
+}
+
 pl_status_t pl_options_check(pl_options_t *options, const pl_log_t *log)
 {
     const pl_options_t *o = options;
     int64_t lanes;
 
+    PL_TRY(check_executor(options, log));
     PL_TRY(check_ranks(o, log));
     lanes = o->ranks - o->decode_ranks;
     PL_TRY(check_chunk(o, log));

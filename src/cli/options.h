@@ -26,8 +26,14 @@ enum {
 
 /* Values of choices: indices into the words of the table. */
 enum { PL_OPT_PACE_TRACE, PL_OPT_PACE_NONE };
-enum { PL_OPT_EXECUTOR_STAMP, PL_OPT_EXECUTOR_COST };
+enum {
+    PL_OPT_EXECUTOR_AUTO,
+    PL_OPT_EXECUTOR_MODEL,
+    PL_OPT_EXECUTOR_STAMP,
+    PL_OPT_EXECUTOR_COST
+};
 enum { PL_OPT_DEVICE_CPU, PL_OPT_DEVICE_GUARD };
+enum { PL_OPT_KV_F32, PL_OPT_KV_BF16, PL_OPT_KV_FP8 };
 enum { PL_OPT_COMM_AUTO, PL_OPT_COMM_LOCAL, PL_OPT_COMM_MPI };
 enum {
     PL_OPT_WRITE_THROUGH,
@@ -56,7 +62,10 @@ typedef struct pl_options {
     int64_t timeout_ns;
 
     /* executor */
-    int32_t executor; /* PL_OPT_EXECUTOR_ */
+    int32_t executor; /* PL_OPT_EXECUTOR_; never AUTO after the check */
+    char *model;      /* folder, or config.json with weights */
+    char *weights;    /* random:SEED, or NULL: those of the folder */
+    int32_t kv_dtype; /* PL_OPT_KV_ */
     int64_t stamp_layers;
     int64_t stamp_row_bytes;
 
@@ -82,7 +91,9 @@ typedef struct pl_options {
 
     /* output */
     char *snapshot;
-    int32_t events; /* PL_OPT_EVENTS_ */
+    char *expect;     /* reference file */
+    char *tokens_out; /* JSON lines */
+    int32_t events;   /* PL_OPT_EVENTS_ */
     bool json;
     int32_t log_level; /* pl_log_level_t */
     char *config;

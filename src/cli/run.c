@@ -1,6 +1,7 @@
 /* pagelane run: a trace through prefill, cache tiers, transfer and decode. */
 #include "cli/run.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include <pagelane/trace.h>
 
 #include "cli/command.h"
+#include "cli/run_model.h"
 #include "comm/mpi_session.h"
 #include "engine/event_log.h"
 #include "store/snapshot.h"
@@ -21,7 +23,8 @@ typedef struct run {
     const pl_cli_t *cli;
     pl_trace_t *trace;
     pl_run_params_t params;
-    pl_event_log_t *logs[PL_MAX_RANKS]; /* by rank; those of this process */
+    pl_event_log_t **logs; /* [ranks]; those of this process's ranks */
+    pl_cli_model_t model;
     char *command;
     struct timespec started, told;
 } run_t;
@@ -84,7 +87,7 @@ static void after_tick(void *context, int rank, const pl_engine_t *engine)
 {
     run_t *run = context;
 
-    if (run->logs[rank] != NULL) {
+    if ((run->logs != NULL) && (run->logs[rank] != NULL)) {
         pl_event_log_sample(run->logs[rank], engine);
     }
     if (rank == 0) {
@@ -170,6 +173,40 @@ static pl_status_t write_snapshot(run_t *run, pl_comm_t *comm,
     return status;
 }
 
+static pl_status_t write_tokens(const run_t *run,
+                                const pl_run_results_t *results)
+{
+    const char *path = run->cli->options.tokens_out;
+    FILE *file;
+    int bad;
+
+    if (path == NULL) {
+        return PL_OK;
+    }
+    file = fopen(path, "w");
+    bad  = file == NULL;
+    for (int32_t i = 0; !bad && (i < results->n_requests); i++) {
+        const char *comma = "";
+
+        fprintf(file, "{\"request\": %" PRId32 ", \"tokens\": [", i);
+        for (int64_t t = results->token_offsets[i];
+             t < results->token_offsets[i + 1]; t++) {
+            fprintf(file, "%s%" PRId32, comma, results->tokens[t]);
+            comma = ", ";
+        }
+        fprintf(file, "]}\n");
+    }
+    bad |= (file != NULL) && (ferror(file) != 0);
+    bad |= (file != NULL) && (fclose(file) != 0);
+    if (bad) {
+        pl_log(&run->cli->log, PL_LOG_ERROR,
+               "option --tokens-out: cannot write %s: %s", path,
+               strerror(errno));
+        return PL_ERR_IO;
+    }
+    return PL_OK;
+}
+
 /* Collective, after a good run. */
 static pl_status_t run_done(void *context, pl_comm_t *comm,
                             const pl_engine_t *engine,
@@ -181,6 +218,12 @@ static pl_status_t run_done(void *context, pl_comm_t *comm,
 
     if (opt->snapshot != NULL) {
         PL_TRY(write_snapshot(run, comm, engine, results));
+    }
+    if (rank == 0) {
+        PL_TRY(write_tokens(run, results));
+    }
+    if (run->model.expect != NULL) {
+        PL_TRY(pl_expect_judge(run->model.expect, comm, results));
     }
     if (rank != 0) {
         return PL_OK;
@@ -205,14 +248,17 @@ static pl_status_t open_trace(run_t *run)
                "option --trace is missing; name a file of requests");
         return PL_ERR_ARGUMENT;
     }
-    params.path            = o->trace;
-    params.offset          = o->offset;
-    params.limit           = o->limit;
-    params.block_tokens    = (int32_t)o->block_tokens;
-    params.passes          = (int32_t)o->passes;
-    params.paced           = o->pace == PL_OPT_PACE_TRACE;
-    params.max_new         = (int32_t)o->max_new;
-    params.seed            = (uint64_t)o->seed;
+    params.path         = o->trace;
+    params.offset       = o->offset;
+    params.limit        = o->limit;
+    params.block_tokens = (int32_t)o->block_tokens;
+    params.passes       = (int32_t)o->passes;
+    params.paced        = o->pace == PL_OPT_PACE_TRACE;
+    params.max_new      = (int32_t)o->max_new;
+    params.seed         = (uint64_t)o->seed;
+    if (o->executor == PL_OPT_EXECUTOR_MODEL) {
+        pl_cli_model_trace(&run->model, &params);
+    }
     run->params.vocab_size = params.vocab_size;
     return pl_trace_open(&params,
                          run->cli->world.rank == 0 ? &run->cli->log : NULL,
@@ -262,16 +308,21 @@ static pl_status_t parse_injections(run_t *run)
 
 static pl_status_t fill_params(run_t *run)
 {
-    static const char *const devices[] = {"cpu", "guard"};
-    const pl_options_t *o              = &run->cli->options;
-    pl_run_params_t *params            = &run->params;
-    bool cost                          = o->executor == PL_OPT_EXECUTOR_COST;
+    static const char *const devices[]   = {"cpu", "guard"};
+    const pl_options_t *o                = &run->cli->options;
+    pl_run_params_t *params              = &run->params;
+    static const char *const executors[] = {
+        [PL_OPT_EXECUTOR_MODEL] = "model",
+        [PL_OPT_EXECUTOR_STAMP] = "stamp",
+        [PL_OPT_EXECUTOR_COST]  = "cost",
+    };
+    bool cost = o->executor == PL_OPT_EXECUTOR_COST;
 
     params->engine = engine_config(o);
     params->source = (pl_engine_source_t){
         run->trace, pl_trace_count(run->trace), get_request, get_page_keys};
     params->prompts  = (pl_token_reader_t){run->trace, read_tokens};
-    params->executor = cost ? "cost" : "stamp";
+    params->executor = executors[o->executor];
     params->device   = devices[o->device];
     params->verify   = cost ? PL_VERIFY_OFF : (pl_verify_t)o->verify;
     params->layout =
@@ -288,6 +339,9 @@ static pl_status_t fill_params(run_t *run)
         params->events         = event_sink;
         params->events_context = run;
     }
+    if (o->executor == PL_OPT_EXECUTOR_MODEL) {
+        PL_TRY(pl_cli_model_params(&run->model, run->cli, params));
+    }
     return parse_injections(run);
 }
 
@@ -296,8 +350,14 @@ static pl_status_t open_logs(run_t *run, int first, int n)
 {
     bool events = run->cli->options.events == PL_OPT_EVENTS_ALL;
 
-    for (int i = first; (run->cli->options.snapshot != NULL) && (i < first + n);
-         i++) {
+    if (run->cli->options.snapshot == NULL) {
+        return PL_OK;
+    }
+    run->logs = calloc((size_t)run->cli->options.ranks, sizeof(*run->logs));
+    if (run->logs == NULL) {
+        return PL_ERR_MEMORY;
+    }
+    for (int i = first; i < first + n; i++) {
         PL_TRY(pl_event_log_open(events, &run->logs[i]));
     }
     return PL_OK;
@@ -310,6 +370,9 @@ static pl_status_t prepare(run_t *run)
     const pl_options_t *o = &run->cli->options;
 
     PL_TRY(pl_cli_command(run->cli, &run->command));
+    if (o->executor == PL_OPT_EXECUTOR_MODEL) {
+        PL_TRY(pl_cli_model_open(run->cli, &run->model));
+    }
     PL_TRY(open_trace(run));
     PL_TRY(fill_params(run));
     if ((o->snapshot != NULL) && (run->cli->world.rank == 0)) {
@@ -400,9 +463,11 @@ int pl_cli_run(const pl_cli_t *cli)
     clock_gettime(CLOCK_MONOTONIC, &run.started);
     run.told    = run.started;
     exit_status = cli->world.launched ? run_mpi(&run) : run_local(&run);
-    for (int i = 0; i < PL_MAX_RANKS; i++) {
+    for (int64_t i = 0; (run.logs != NULL) && (i < cli->options.ranks); i++) {
         pl_event_log_close(run.logs[i]);
     }
+    free(run.logs);
+    pl_cli_model_close(&run.model);
     pl_trace_close(run.trace);
     free(run.command);
     return exit_status;

@@ -163,8 +163,7 @@ static pl_status_t open_requests(pl_engine_t *engine)
 static bool config_is_sound(const pl_engine_config_t *config)
 {
     return (config->n_prefill >= 1) && (config->n_decode >= 0) &&
-           (config->n_prefill + config->n_decode <= PL_MAX_RANKS) &&
-           (config->page_tokens >= 1) &&
+           (config->n_prefill <= PL_MAX_RANKS) && (config->page_tokens >= 1) &&
            (config->page_tokens <= PL_MAX_PAGE_TOKENS) &&
            (config->chunk_tokens >= config->page_tokens) &&
            (config->chunk_tokens % config->page_tokens == 0) &&

@@ -47,7 +47,7 @@ typedef struct pl_engine_config {
     int32_t device_pages;      /* per rank, scratch included, or unlimited */
     int32_t host_pages;        /* per rank; 0 none; or unlimited */
     int32_t decode_pages;      /* per home, or unlimited */
-    int32_t decode_host_pages; /* per home */
+    int32_t decode_host_pages; /* per home, or unlimited */
     pl_write_policy_t write_policy;
     uint32_t hot_threshold;
     int32_t load_threshold_tokens;
@@ -140,7 +140,8 @@ const pl_hicache_t *pl_engine_cache(const pl_engine_t *engine);
 const pl_engine_counters_t *pl_engine_counters(const pl_engine_t *engine);
 int64_t pl_engine_now_ns(const pl_engine_t *engine);
 
-/* Pages per rank actually in force (unlimited resolved). */
+/* Pages per rank in force: those of the configuration, but never more than all
+ * requests together could hold (which is what unlimited comes to). */
 int32_t pl_engine_device_pages(const pl_engine_t *engine);
 int32_t pl_engine_host_pages(const pl_engine_t *engine);
 int32_t pl_engine_decode_pages(const pl_engine_t *engine);

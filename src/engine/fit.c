@@ -65,55 +65,53 @@ static int64_t decode_pages_alone(const pl_engine_t *engine,
     return reserved > rows ? reserved : rows;
 }
 
-/* A pool that never runs short: every page of every request at the same time,
- * in the lane that gets the most of them. */
-static pl_status_t unlimited(const pl_engine_t *engine, const char *option,
-                             int64_t pages, int n_lanes, int32_t *pages_p)
+/* The option's pages, but no more than can ever be in use: `most` pages at a
+ * time and one for scratch.  More would only cost memory, and less is what
+ * "unlimited" comes to. */
+static pl_status_t resolve(const pl_engine_t *engine, const char *option,
+                           int32_t asked, int64_t most, int n_lanes,
+                           int32_t *pages_p)
 {
-    if ((pages + 1) * n_lanes > INT32_MAX) {
+    if ((asked != PL_PAGES_UNLIMITED) && (asked <= most)) {
+        *pages_p = asked;
+        return PL_OK;
+    }
+    if ((most + 1) * n_lanes > INT32_MAX) {
         pl_log(engine->log, PL_LOG_ERROR,
-               "--%s unlimited: the trace needs %" PRId64
+               "--%s: the trace needs %" PRId64
                " pages per rank, more than page ids can name; take fewer "
                "requests with --limit or larger pages with --page-size",
-               option, pages);
+               option, most);
         return PL_ERR_RESOURCE;
     }
-    *pages_p = (int32_t)pages + 1;
+    *pages_p = (int32_t)most + 1;
     return PL_OK;
 }
 
-static pl_status_t resolve_unlimited(pl_engine_t *engine)
+/* All pages of all requests, those with generated tokens too (a request may
+ * re-enter with them), could lie in one lane. */
+static pl_status_t resolve_pools(pl_engine_t *engine)
 {
-    const pl_engine_config_t *config = &engine->config;
-    int64_t lanes                    = 0;
-    int64_t decode                   = 0;
+    pl_engine_config_t *config = &engine->config;
+    int64_t lanes              = 0;
+    int64_t decode             = 0;
 
-    engine->device_pages = config->device_pages;
-    engine->host_pages   = config->host_pages;
-    engine->decode_pages = config->decode_pages;
-    clear_need(engine);
     for (int32_t i = 0; i < engine->source.count; i++) {
         const pl_request_t *request =
             engine->source.request(engine->source.context, i);
 
-        pl_fit_chunks(engine, i, 0, request->input_tokens, engine->need);
+        lanes += pl_pages_for(engine, (int64_t)request->input_tokens +
+                                          request->output_tokens);
         decode += decode_pages_alone(engine, request);
     }
-    lanes = engine->need[most_needed(engine)];
-
-    if (config->device_pages == PL_PAGES_UNLIMITED) {
-        PL_TRY(unlimited(engine, "device-pages", lanes, config->n_prefill,
-                         &engine->device_pages));
-    }
-    if (config->host_pages == PL_PAGES_UNLIMITED) {
-        PL_TRY(unlimited(engine, "host-pages", lanes, config->n_prefill,
-                         &engine->host_pages));
-    }
-    if (config->decode_pages == PL_PAGES_UNLIMITED) {
-        PL_TRY(unlimited(engine, "decode-pages", decode, 1,
-                         &engine->decode_pages));
-    }
-    return PL_OK;
+    PL_TRY(resolve(engine, "device-pages", config->device_pages, lanes,
+                   config->n_prefill, &engine->device_pages));
+    PL_TRY(resolve(engine, "host-pages", config->host_pages, lanes,
+                   config->n_prefill, &engine->host_pages));
+    PL_TRY(resolve(engine, "decode-pages", config->decode_pages, decode, 1,
+                   &engine->decode_pages));
+    return resolve(engine, "decode-host-pages", config->decode_host_pages,
+                   decode, 1, &config->decode_host_pages);
 }
 
 /* `pool` has `have` pages besides its scratch page, and needs more. */
@@ -155,7 +153,7 @@ static pl_status_t check_request(pl_engine_t *engine, int32_t i)
 
 pl_status_t pl_fit_resolve(pl_engine_t *engine)
 {
-    PL_TRY(resolve_unlimited(engine));
+    PL_TRY(resolve_pools(engine));
     for (int32_t i = 0; i < engine->source.count; i++) {
         PL_TRY(check_request(engine, i));
     }

@@ -2,24 +2,46 @@
  * saying so, and failures are drawn from a seed.
  *
  * The driver keeps a small model of what the ranks' memory would hold: each
- * slot of each tier knows whose bytes (which prompt prefix and page) it has. So
- * a chunk, a load-back, a backup or a send that reads a page nobody wrote, or
- * another's, is found at once. */
+ * slot of each tier knows whose bytes (which prompt prefix and page) it has,
+ * and who is copying from or to it.  So what reads a page that nobody wrote, or
+ * another's, or one that is still on its way, and what gives a page away that
+ * somebody uses, is found at once.  Copies are as late as they may be: the
+ * source must be as it was until the operation's end, and what failed leaves
+ * junk.  Besides, each plan is held against the laws of engine/plan.h. */
 #ifndef PL_TESTS_ENGINE_DRIVE_H
 #define PL_TESTS_ENGINE_DRIVE_H
 
 #include "base/rng.h"
 #include "engine/engine.h"
 
+/* One request of a trace written by hand. */
+typedef struct drive_request {
+    int64_t arrival_ns;
+    int32_t input_tokens, output_tokens;
+    int32_t family; /* prompts of a family begin alike */
+    int32_t shared; /* pages of the family's text at its start */
+} drive_request_t;
+
 typedef struct drive_params {
     pl_engine_config_t config;
     uint64_t seed;
     int32_t n_requests;
-    int32_t longest_prompt; /* tokens */
-    int32_t longest_output; /* tokens */
-    int32_t n_families;     /* prompts of a family share a prefix */
-    int64_t gap_ns;         /* largest time between arrivals */
-    double p_fail;          /* of each operation that can fail */
+    const drive_request_t *script; /* [n_requests]; NULL: drawn from the seed */
+    int32_t longest_prompt;        /* tokens */
+    int32_t longest_output;        /* tokens */
+    int32_t n_families;
+    int64_t gap_ns; /* largest time between arrivals */
+    double p_fail;  /* of each operation that can fail */
+
+    /* What a test looks at; each may be NULL. */
+    void *context;
+    void (*event)(void *context, const pl_event_t *event);
+    /* After commit, before it is executed. */
+    void (*plan)(void *context, const pl_engine_t *engine,
+                 const pl_plan_t *plan);
+    /* Does some rank fail to reserve it (at_end false), or at it (true)?
+     * Besides those that p_fail draws. */
+    bool (*fails)(void *context, const pl_op_t *op, bool at_end);
 } drive_params_t;
 
 typedef struct drive_result {
@@ -27,6 +49,9 @@ typedef struct drive_result {
     pl_engine_counters_t counters;
     pl_hicache_counters_t cache;
     int64_t device_hits, host_hits; /* requests with some */
+    int64_t adoptions;     /* evicted nodes that took recomputed pages */
+    int64_t spoiled;       /* chunks computed from a load-back that failed */
+    int64_t partial_moves; /* offloads whose last page was not full */
     int32_t n_failed;
 } drive_result_t;
 

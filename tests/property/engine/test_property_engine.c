@@ -32,8 +32,9 @@ static drive_params_t random_params(uint64_t seed)
     params.gap_ns         = pl_rng_below(&rng, 2) == 0 ? 0 : 400000000;
     params.seed           = pl_rng_next(&rng);
 
-    /* Just enough for the longest prompt in the worst lane, or a bit more. */
-    pages = 40;
+    /* Just enough for the longest prompt that may re-enter in the worst lane, or
+     * a bit more. */
+    pages = 44;
     lane  = pages / config->n_prefill +
            pages * config->page_tokens / config->chunk_tokens + 3;
     lane = lane < pages ? lane : pages;

@@ -1,0 +1,101 @@
+#include "cli/run_model.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const pl_log_t *log_of(const pl_cli_t *cli)
+{
+    return cli->world.rank == 0 ? &cli->log : NULL;
+}
+
+/* "random:SEED" */
+static pl_status_t parse_seed(const pl_cli_t *cli, uint64_t *seed_p)
+{
+    static const char RANDOM[] = "random:";
+    const char *text           = cli->options.weights;
+    char *end                  = NULL;
+
+    if (strncmp(text, RANDOM, sizeof(RANDOM) - 1) == 0) {
+        text += sizeof(RANDOM) - 1;
+        *seed_p = strtoull(text, &end, 10);
+    }
+    if ((end == NULL) || (end == text) || (*end != '\0')) {
+        pl_log(log_of(cli), PL_LOG_ERROR,
+               "option --weights: cannot use '%.64s'; expected random:SEED "
+               "with a number, such as random:1",
+               cli->options.weights);
+        return PL_ERR_ARGUMENT;
+    }
+    return PL_OK;
+}
+
+pl_status_t pl_cli_model_open(const pl_cli_t *cli, pl_cli_model_t *model)
+{
+    const pl_options_t *o = &cli->options;
+    uint64_t seed         = 0;
+
+    PL_TRY(pl_model_config_read(o->model, log_of(cli), &model->config));
+    if (o->weights == NULL) {
+        return pl_weights_open(o->model, &model->config, log_of(cli),
+                               &model->weights);
+    }
+    PL_TRY(parse_seed(cli, &seed));
+    return pl_weights_random(&model->config, seed, log_of(cli),
+                             &model->weights);
+}
+
+void pl_cli_model_close(pl_cli_model_t *model)
+{
+    pl_expect_close(model->expect);
+    pl_weights_close(model->weights);
+}
+
+void pl_cli_model_trace(const pl_cli_model_t *model, pl_trace_params_t *params)
+{
+    params->vocab_size  = model->config.vocab_size;
+    params->token_limit = model->config.vocab_size;
+    params->banned      = model->config.eos;
+    params->n_banned    = model->config.n_eos;
+}
+
+static void warn_of_length(const pl_cli_model_t *model, const pl_cli_t *cli,
+                           const pl_engine_source_t *source)
+{
+    int64_t n       = 0;
+    int64_t longest = 0;
+
+    for (int32_t i = 0; i < source->count; i++) {
+        const pl_request_t *request = source->request(source->context, i);
+        int64_t tokens =
+            (int64_t)request->input_tokens + request->output_tokens;
+
+        n += tokens > model->config.max_positions;
+        longest = tokens > longest ? tokens : longest;
+    }
+    if (n > 0) {
+        pl_log(log_of(cli), PL_LOG_WARN,
+               "%" PRId64 " requests are longer than the model's "
+               "max_position_embeddings of %" PRId32
+               " (the longest has %" PRId64
+               " tokens): their text will be poor, their pages are as good as "
+               "any",
+               n, model->config.max_positions, longest);
+    }
+}
+
+pl_status_t pl_cli_model_params(pl_cli_model_t *model, const pl_cli_t *cli,
+                                pl_run_params_t *params)
+{
+    params->model    = &model->config;
+    params->weights  = model->weights;
+    params->kv_dtype = (pl_kv_dtype_t)cli->options.kv_dtype;
+    warn_of_length(model, cli, &params->source);
+    if (cli->options.expect != NULL) {
+        PL_TRY(pl_expect_open(cli->options.expect, params->source.count,
+                              model->config.vocab_size, log_of(cli),
+                              &model->expect));
+        params->model_observer = pl_expect_observer(model->expect);
+    }
+    return PL_OK;
+}

@@ -1,0 +1,82 @@
+/* property/engine/drive_internal.h - what the driver's two files share. */
+#ifndef PL_TESTS_ENGINE_DRIVE_INTERNAL_H
+#define PL_TESTS_ENGINE_DRIVE_INTERNAL_H
+
+#include <check.h>
+
+#include "property/engine/drive.h"
+
+/* Check writes a file at every assertion; millions of them want a plain test.
+ */
+#define MUST(condition, ...)                                                   \
+    do {                                                                       \
+        if (!(condition)) {                                                    \
+            ck_abort_msg(__VA_ARGS__);                                         \
+        }                                                                      \
+    } while (0)
+
+/* The slots of one tier, or of one home's.  A slot holds the chain of page keys
+ * down to its page; 0: nothing; even: something that nobody may take for good.
+ */
+typedef struct pool {
+    uint64_t *bytes;            /* [page] */
+    int32_t *readers, *writers; /* [page] copies under way */
+    pl_page_t n_scratch;
+} pool_t;
+
+/* A copy under way: what it will have brought when it ends. */
+typedef struct flight {
+    int64_t id, tick, end_ns;
+    pl_op_kind_t kind;
+    int32_t request, n;
+    int32_t late; /* ticks that it could have ended in */
+    bool fails, last;
+    int32_t end_token; /* SEND: tokens of the prompt up to its end */
+    pool_t *source, *target;
+    pl_page_t *from, *to;
+    uint64_t *bytes;
+} flight_t;
+
+#define MAX_FLIGHTS 4096
+#define MAX_HOMES   PL_MAX_RANKS
+
+/* How far a request has come, as its plans tell. */
+typedef struct way {
+    int32_t prompt;     /* tokens; grows when it re-enters */
+    int32_t sent_pages; /* of this prompt */
+    bool sent_last;
+    int32_t rows;     /* that its home has */
+    int32_t tokens;   /* that it has said */
+    int64_t bad_load; /* a load-back that failed */
+} way_t;
+
+typedef struct driver {
+    const drive_params_t *params;
+    pl_engine_t *engine;
+    pl_request_t *requests;
+    way_t *ways;
+    pool_t device, host, decode[MAX_HOMES], buffer[MAX_HOMES];
+    flight_t flights[MAX_FLIGHTS];
+    int n_flights;
+    int64_t link_free_ns[PL_LINKS][MAX_HOMES];
+    pl_owner_t *owners; /* scratch: a chunk's */
+    uint64_t decisions;
+    pl_rng_t rng; /* of failures: the same on every rank, drawn by bit */
+    drive_result_t *result;
+} driver_t;
+
+/* drive.c */
+uint64_t drive_expected(const driver_t *driver, int32_t request, int32_t page);
+bool drive_fails(driver_t *driver, const pl_op_t *op, bool at_end);
+
+/* drive_memory.c */
+void drive_open_memory(driver_t *driver);
+void drive_close_memory(driver_t *driver);
+/* The plan against what is under way; before anything is carried out. */
+void drive_check_plan(driver_t *driver, const pl_plan_t *plan);
+flight_t *drive_flight(driver_t *driver, int64_t id); /* NULL: none */
+/* An operation's end: the bytes are there from now on, or never. */
+void drive_land(driver_t *driver, int64_t id);
+void drive_execute(driver_t *driver, const pl_plan_t *plan);
+
+#endif /* PL_TESTS_ENGINE_DRIVE_INTERNAL_H */
