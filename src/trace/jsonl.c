@@ -161,6 +161,22 @@ pl_status_t pl_jsonl_next(pl_jsonl_t *jsonl, bool *more_p)
     return PL_OK;
 }
 
+pl_status_t pl_jsonl_whole(pl_jsonl_t *jsonl)
+{
+    json_object_put(jsonl->object);
+    jsonl->object  = NULL;
+    jsonl->number  = 0;
+    jsonl->line    = jsonl->source->text;
+    jsonl->n_bytes = jsonl->source->n_bytes;
+    jsonl->next    = jsonl->line + jsonl->n_bytes;
+    while ((jsonl->n_bytes > 0) &&
+           (is_blank(&jsonl->line[jsonl->n_bytes - 1], 1) ||
+            (jsonl->line[jsonl->n_bytes - 1] == '\n'))) {
+        jsonl->n_bytes--;
+    }
+    return parse_line(jsonl);
+}
+
 pl_status_t pl_jsonl_each(const pl_trace_source_t *source,
                           pl_jsonl_row_t read_row, void *context)
 {
@@ -297,5 +313,39 @@ pl_status_t pl_jsonl_array(const pl_jsonl_t *jsonl, const char *const *names,
     }
     *array_p = value;
     *n_p     = json_object_array_length(value);
+    return PL_OK;
+}
+
+pl_status_t pl_jsonl_tokens(const pl_jsonl_t *jsonl, struct json_object *array,
+                            const char *name, pl_trace_row_t *row,
+                            pl_trace_rows_t *rows)
+{
+    int32_t limit    = jsonl->source->token_limit;
+    uint64_t largest = limit > 0 ? (uint64_t)limit - 1 : INT32_MAX;
+
+    row->n     = json_object_array_length(array);
+    row->first = rows->tokens.n;
+    if (row->n > INT32_MAX) {
+        return pl_trace_bad(jsonl->source, jsonl->number,
+                            "%s has %zu tokens: expected at most %d; split the "
+                            "prompt",
+                            name, row->n, (int)INT32_MAX);
+    }
+    row->input_tokens = (int32_t)row->n;
+    PL_TRY(PL_ARRAY_RESERVE(&rows->tokens, rows->tokens.n + row->n));
+    for (size_t i = 0; i < row->n; i++) {
+        struct json_object *item = json_object_array_get_idx(array, i);
+        uint64_t token           = 0;
+
+        if (!pl_jsonl_unsigned(jsonl, item, &token) || (token > largest)) {
+            return pl_trace_bad(jsonl->source, jsonl->number,
+                                "%s[%zu] is %.40s: expected a token from 0 to "
+                                "%llu%s; fix or remove it",
+                                name, i, json_object_to_json_string(item),
+                                (unsigned long long)largest,
+                                limit > 0 ? " (the model's vocabulary)" : "");
+        }
+        rows->tokens.items[rows->tokens.n++] = (int32_t)token;
+    }
     return PL_OK;
 }

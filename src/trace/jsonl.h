@@ -59,6 +59,16 @@ pl_status_t pl_jsonl_time(const pl_jsonl_t *jsonl, const char *const *names,
 pl_status_t pl_jsonl_array(const pl_jsonl_t *jsonl, const char *const *names,
                            struct json_object **array_p, size_t *n_p);
 
+/* The whole text as one JSON object, instead of lines; number is 0, so that
+ * messages name no line. */
+pl_status_t pl_jsonl_whole(pl_jsonl_t *jsonl);
+
+/* The tokens of `array` (at least one) as a prompt: appended to rows->tokens,
+ * noted in `row`.  `name` is the array's, for messages. */
+pl_status_t pl_jsonl_tokens(const pl_jsonl_t *jsonl, struct json_object *array,
+                            const char *name, pl_trace_row_t *row,
+                            pl_trace_rows_t *rows);
+
 /* Is `value` a whole number 0 .. UINT64_MAX? */
 bool pl_jsonl_unsigned(const pl_jsonl_t *jsonl, struct json_object *value,
                        uint64_t *value_p);

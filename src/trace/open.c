@@ -11,6 +11,7 @@
 static const pl_trace_reader_t *const READERS[] = {
     &pl_trace_reader_tokens,
     &pl_trace_reader_mooncake,
+    &pl_trace_reader_prompts,
 };
 
 #define N_READERS (sizeof(READERS) / sizeof(*READERS))
@@ -58,7 +59,7 @@ static pl_status_t check_params(const pl_trace_params_t *params,
     return PL_OK;
 }
 
-/* The first object of the text, or NULL; the caller releases it. */
+/* The object of the first line, or NULL; the caller releases it. */
 static pl_status_t first_object(const pl_trace_source_t *source,
                                 struct json_object **first_p, int64_t *line_p)
 {
@@ -87,18 +88,35 @@ static pl_status_t unrecognised(const pl_trace_source_t *source)
     /* Once more, now aloud: a line that is no JSON object says so itself. */
     status = first_object(source, &first, &line);
     if (status == PL_OK) {
-        status =
-            first == NULL
-                ? pl_trace_bad(source, 0,
-                               "no request in it: expected at least one "
-                               "line; check the path and the download")
-                : pl_trace_bad(source, line,
-                               "no trace format known here: expected %s or "
-                               "%s; see datasets/README.md",
-                               READERS[0]->marks, READERS[1]->marks);
+        status = first == NULL
+                     ? pl_trace_bad(source, 0,
+                                    "no request in it: expected at least one "
+                                    "line; check the path and the download")
+                     : pl_trace_bad(source, line,
+                                    "no trace format known here: expected %s, "
+                                    "%s or %s; see datasets/README.md",
+                                    READERS[0]->marks, READERS[1]->marks,
+                                    READERS[2]->marks);
     }
     json_object_put(first);
     return status;
+}
+
+/* The object that the whole text is, or NULL; likewise. */
+static pl_status_t whole_object(const pl_trace_source_t *source,
+                                struct json_object **whole_p)
+{
+    pl_jsonl_t jsonl;
+    pl_status_t status;
+
+    *whole_p = NULL;
+    PL_TRY(pl_jsonl_open(source, &jsonl));
+    status = pl_jsonl_whole(&jsonl);
+    if (status == PL_OK) {
+        *whole_p = json_object_get(jsonl.object);
+    }
+    pl_jsonl_close(&jsonl);
+    return status == PL_ERR_MEMORY ? status : PL_OK;
 }
 
 static pl_status_t find_reader(const pl_trace_source_t *source,
@@ -113,6 +131,9 @@ static pl_status_t find_reader(const pl_trace_source_t *source,
     status     = first_object(&silent, &first, &line);
     if (status == PL_ERR_MEMORY) {
         return status;
+    }
+    if (first == NULL) {
+        PL_TRY(whole_object(&silent, &first));
     }
     *reader_p = NULL;
     for (size_t i = 0; (i < N_READERS) && (*reader_p == NULL); i++) {
@@ -167,6 +188,7 @@ pl_status_t pl_trace_open_memory(const pl_trace_params_t *params,
                                 .text        = text != NULL ? text : "",
                                 .n_bytes     = n_bytes,
                                 .token_limit = params->token_limit,
+                                .max_new     = params->max_new,
                                 .log         = log};
     pl_trace_t *trace;
     pl_status_t status;

@@ -23,6 +23,8 @@ typedef struct pl_trace_source {
     const char *text; /* without a byte order mark */
     size_t n_bytes;
     int32_t token_limit; /* tokens in the text must be below; 0 = any */
+    int32_t max_new;     /* the cap of output lengths, which the caller applies;
+                            0 = none */
     const pl_log_t *log;
 } pl_trace_source_t;
 
@@ -31,7 +33,8 @@ typedef struct pl_trace_source {
 /* Lengths and times as in the file. */
 typedef struct pl_trace_row {
     int64_t time_ns;       /* PL_TRACE_NO_TIME: the row has none */
-    int64_t line;          /* from 1 */
+    int64_t line;          /* from 1; the number of the request where the
+                              format has no lines */
     int32_t input_tokens;  /* >= 1 */
     int32_t output_tokens; /* >= 0 */
     uint64_t name_space;   /* 0 = none */
@@ -51,7 +54,7 @@ typedef struct pl_trace_reader {
     int32_t block_tokens; /* tokens of a block id; 0 = rows hold tokens */
 
     /* Is it this format?  `first` is the first line that is not blank if that
-     * is a JSON object, else NULL. */
+     * is a JSON object, else the whole text if that is one, else NULL. */
     bool (*recognises)(const pl_trace_source_t *source,
                        const struct json_object *first);
 
@@ -63,6 +66,7 @@ typedef struct pl_trace_reader {
 
 extern const pl_trace_reader_t pl_trace_reader_mooncake;
 extern const pl_trace_reader_t pl_trace_reader_tokens;
+extern const pl_trace_reader_t pl_trace_reader_prompts;
 
 void pl_trace_rows_free(pl_trace_rows_t *rows);
 

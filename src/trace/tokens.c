@@ -28,35 +28,10 @@ static bool recognises(const pl_trace_source_t *source,
 static pl_status_t read_prompt(const pl_jsonl_t *jsonl, pl_trace_row_t *row,
                                pl_trace_rows_t *rows)
 {
-    int32_t limit    = jsonl->source->token_limit;
-    uint64_t largest = limit > 0 ? (uint64_t)limit - 1 : INT32_MAX;
     struct json_object *array;
 
     PL_TRY(pl_jsonl_array(jsonl, PROMPT, &array, &row->n));
-    if (row->n > INT32_MAX) {
-        return pl_trace_bad(jsonl->source, jsonl->number,
-                            "%zu tokens: expected at most %d; split the prompt",
-                            row->n, (int)INT32_MAX);
-    }
-    row->input_tokens = (int32_t)row->n;
-    row->first        = rows->tokens.n;
-    PL_TRY(PL_ARRAY_RESERVE(&rows->tokens, rows->tokens.n + row->n));
-    for (size_t i = 0; i < row->n; i++) {
-        struct json_object *item = json_object_array_get_idx(array, i);
-        uint64_t token           = 0;
-
-        if (!pl_jsonl_unsigned(jsonl, item, &token) || (token > largest)) {
-            return pl_trace_bad(jsonl->source, jsonl->number,
-                                "\"prompt_token_ids\"[%zu] is %.40s: expected "
-                                "a token from 0 to %llu%s; fix or remove the "
-                                "line",
-                                i, json_object_to_json_string(item),
-                                (unsigned long long)largest,
-                                limit > 0 ? " (the model's vocabulary)" : "");
-        }
-        rows->tokens.items[rows->tokens.n++] = (int32_t)token;
-    }
-    return PL_OK;
+    return pl_jsonl_tokens(jsonl, array, "\"prompt_token_ids\"", row, rows);
 }
 
 static pl_status_t read_space(const pl_jsonl_t *jsonl, uint64_t *name_space_p)

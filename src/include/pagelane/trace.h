@@ -12,6 +12,8 @@
  *             created_time, input_tokens, output_tokens
  *   tokens    JSONL {prompt_token_ids[], [output_length or output_tokens or
  *             max_tokens, else 1], [timestamp ms], [namespace]}
+ *   prompts   one object {"prompts": [[token, ...], ...]}: all arrive at time 0
+ *             and generate as many tokens as max_new says, 16 if it says none
  * Lines are sorted by arrival (a warning tells if they were not), an output
  * length of 0 counts as 1, unknown fields are passed over.
  */
@@ -47,7 +49,8 @@ typedef struct pl_request {
     int32_t input_tokens;  /* prompt length, >= 1 */
     int32_t output_tokens; /* tokens to generate, >= 1 */
     uint64_t name_space;   /* prompts share pages only within one; 0 = none */
-    int64_t line;          /* line of the file it stands on, from 1 */
+    int64_t line;          /* line of the file it stands on, from 1; of the
+                              prompts format: its number, from 1 */
 } pl_request_t;
 
 typedef struct pl_trace_params {
