@@ -25,6 +25,8 @@ typedef struct pl_rope {
     bool yarn;
     double factor, beta_fast, beta_slow, mscale, mscale_all_dim;
     int32_t original_positions;
+    double attention_factor; /* cosines and sines are multiplied by it: 1, but
+                                for yarn with mscale != mscale_all_dim */
 } pl_rope_t;
 
 #define PL_MAX_LAYERS 512
@@ -46,18 +48,25 @@ typedef struct pl_model_config {
     float norm_eps;        /* rms_norm_eps */
     float latent_norm_eps; /* 1e-6 */
     int32_t max_positions;
+    bool tied; /* tie_word_embeddings: the head is the embedding */
     pl_rope_t rope_params;
     float softmax_scale; /* (nope + rope)^-0.5, times mscale^2 for yarn */
     bool sparse_mlp[PL_MAX_LAYERS];   /* layer has experts */
     bool full_indexer[PL_MAX_LAYERS]; /* layer has an indexer; else it reuses
                                          the last full layer's selection */
-    int32_t eos[PL_MAX_EOS];
+    int32_t eos[PL_MAX_EOS];          /* all below vocab_size */
     int32_t n_eos;
 } pl_model_config_t;
 
 /* Read and check DIR/config.json, or the file itself.  An unknown architecture,
  * rope type, activation or layer type, or sizes that do not go together, are
- * named with file, field and remedy: PL_ERR_INPUT. */
+ * named with file, field and remedy: PL_ERR_INPUT.
+ *
+ * Sizes of tensors must be in the file.  Absent options have the defaults of
+ * Hugging Face's class of the family (n_group, topk_group, rms_norm_eps,
+ * norm_topk_prob, routed_scaling_factor, first_k_dense_replace, beta_fast,
+ * beta_slow); fields without a meaning here are passed over.  End-of-sequence
+ * ids are those of generation_config.json beside it, else of config.json. */
 PL_MUST_CHECK pl_status_t pl_model_config_read(const char *path,
                                                const pl_log_t *log,
                                                pl_model_config_t *config_p);
