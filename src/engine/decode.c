@@ -162,13 +162,16 @@ static pl_status_t end_decode(pl_engine_t *engine, int32_t request)
     return pl_request_finish(engine, request, false);
 }
 
-/* One more token is known. */
+/* One more token is known.  Was it the last? */
 static bool generate(pl_engine_t *engine, int32_t request)
 {
     pl_record_t *record = &engine->records[request];
+    pl_live_t *live     = &engine->live[request];
 
-    record->generated_tokens = ++engine->live[request].generated;
-    return record->generated_tokens == record->output_tokens;
+    live->generated++;
+    record->generated_tokens =
+        live->ended_at > 0 ? live->ended_at : live->generated;
+    return (live->ended_at > 0) || (live->generated == record->output_tokens);
 }
 
 pl_status_t pl_decode_arrived(pl_engine_t *engine, int32_t request)
@@ -185,6 +188,17 @@ pl_status_t pl_decode_arrived(pl_engine_t *engine, int32_t request)
     return list_insert(engine, &engine->homes[live->home_index].ready, request);
 }
 
+/* Its text ended while it could not step. */
+static bool has_ended(pl_engine_t *engine, int32_t request)
+{
+    const pl_live_t *live = &engine->live[request];
+
+    if (live->ended_at > 0) {
+        engine->records[request].generated_tokens = live->ended_at;
+    }
+    return live->ended_at > 0;
+}
+
 static pl_status_t apply_home(pl_engine_t *engine, pl_home_t *home)
 {
     size_t kept = 0;
@@ -192,7 +206,8 @@ static pl_status_t apply_home(pl_engine_t *engine, pl_home_t *home)
     for (size_t i = 0; i < home->running.n; i++) {
         int32_t request = home->running.items[i];
         pl_live_t *live = &engine->live[request];
-        bool ends       = live->stepping && generate(engine, request);
+        bool ends       = (live->stepping && generate(engine, request)) ||
+                    has_ended(engine, request);
 
         live->stepping = false;
         if (ends) {
@@ -397,10 +412,21 @@ static pl_status_t add_step(pl_engine_t *engine, pl_home_t *home,
     return PL_OK;
 }
 
+/* Before anybody is preempted: a text that ended stays ended wherever it goes.
+ */
+static pl_status_t watch(pl_engine_t *engine, const pl_home_t *home)
+{
+    for (size_t i = 0; engine->config.stops && (i < home->running.n); i++) {
+        PL_TRY(PL_ARRAY_PUSH(&engine->watched, home->running.items[i]));
+    }
+    return PL_OK;
+}
+
 static pl_status_t plan_home(pl_engine_t *engine, pl_home_t *home,
                              bool *stalled_p)
 {
     PL_TRY(start_ready(engine, home));
+    PL_TRY(watch(engine, home));
     for (size_t i = 0; i < home->running.n; i++) {
         int32_t request = home->running.items[i];
         bool ok         = false;

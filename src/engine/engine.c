@@ -254,6 +254,7 @@ void pl_engine_close(pl_engine_t *engine)
     PL_ARRAY_FREE(&engine->ops);
     PL_ARRAY_FREE(&engine->sorted);
     PL_ARRAY_FREE(&engine->due);
+    PL_ARRAY_FREE(&engine->watched);
     PL_ARRAY_FREE(&engine->freed);
     PL_ARRAY_FREE(&engine->pending);
     PL_ARRAY_FREE(&engine->waiting);

@@ -53,6 +53,7 @@ typedef struct pl_engine_config {
     int32_t load_threshold_tokens;
     const pl_policy_ops_t *evict;
     int32_t max_batch; /* running requests per home */
+    bool stops;        /* end-of-sequence tokens count (plan.h: watched) */
     int32_t explore;   /* 0 .. this many extra ticks per operation */
     uint64_t seed;     /* of explore */
     pl_costs_t costs;

@@ -31,9 +31,10 @@ void pl_plan_clear(pl_engine_t *engine)
     for (size_t i = 0; i < engine->kept.n; i++) {
         free(engine->kept.items[i]);
     }
-    engine->kept.n = 0;
-    engine->ops.n  = 0;
-    engine->due.n  = 0;
+    engine->kept.n    = 0;
+    engine->ops.n     = 0;
+    engine->due.n     = 0;
+    engine->watched.n = 0;
 }
 
 pl_status_t pl_plan_add(pl_engine_t *engine, pl_op_t op, int64_t *id_p)
@@ -72,6 +73,8 @@ pl_status_t pl_plan_finish(pl_engine_t *engine)
     plan->ops         = engine->sorted.items;
     plan->n_due       = (int32_t)engine->due.n;
     plan->due         = engine->due.items;
+    plan->n_watched   = (int32_t)engine->watched.n;
+    plan->watched     = engine->watched.items;
     plan->n_freed     = (int32_t)engine->freed.n;
     plan->freed       = engine->freed.items;
     plan->device      = pl_hicache_device(engine->cache);

@@ -100,6 +100,11 @@ typedef struct pl_plan {
     pl_op_t *ops;
     int32_t n_due;
     const pl_due_t *due; /* ascending ids */
+    /* Requests that decode, when end-of-sequence tokens count: a home that
+     * knows such a token of one says so by its bit, and the request ends with
+     * it (a step planned meanwhile is for nothing). */
+    int32_t n_watched;
+    const int32_t *watched;
     int32_t n_freed;
     const pl_freed_t *freed;
     /* For guard words: the mirrored allocators, generations valid in this tick.
@@ -110,11 +115,12 @@ typedef struct pl_plan {
     const pl_lanes_t *const *decode_host; /* [home rank]; NULL where none */
 } pl_plan_t;
 
-/* One bit per operation, then one per due operation: who failed.  Each rank
- * fills its own; the OR over all ranks is the outcome. */
+/* One bit per operation, then one per due operation: who failed; then one per
+ * watched request: its text has ended.  Each rank fills its own; the OR over
+ * all ranks is the outcome. */
 static inline int32_t pl_plan_words(const pl_plan_t *plan)
 {
-    return (plan->n_ops + plan->n_due + 63) / 64;
+    return (plan->n_ops + plan->n_due + plan->n_watched + 63) / 64;
 }
 
 static inline bool pl_plan_bit(const uint64_t *words, int32_t i)

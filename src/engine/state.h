@@ -62,9 +62,10 @@ typedef struct pl_live {
     int32_t home_index; /* index of the home among the homes; -1: none */
     pl_page_list_t decode_pages;
     pl_page_list_t decode_host_pages;
-    bool no_offload; /* its home could not reserve: re-enter instead */
-    bool stepping;   /* a decode step was planned in the last tick */
-    int64_t age;     /* order of admission: the youngest is preempted */
+    bool no_offload;  /* its home could not reserve: re-enter instead */
+    bool stepping;    /* a decode step was planned in the last tick */
+    int32_t ended_at; /* tokens up to its end-of-sequence; 0: none known */
+    int64_t age;      /* order of admission: the youngest is preempted */
 } pl_live_t;
 
 typedef struct pl_home {
@@ -119,6 +120,7 @@ struct pl_engine {
     PL_ARRAY(pl_op_t) ops;    /* in order of creation */
     PL_ARRAY(pl_op_t) sorted; /* in order of execution */
     PL_ARRAY(pl_due_t) due;
+    pl_id_list_t watched;
     PL_ARRAY(pl_freed_t) freed; /* since the last plan was made */
     PL_ARRAY(void *) kept;      /* copies of page lists that the plan borrows */
     const pl_lanes_t **decode_lanes, **decode_host_lanes; /* [C + D] */

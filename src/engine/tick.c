@@ -255,11 +255,25 @@ static void note_failures(pl_engine_t *engine, const uint64_t *outcome)
     }
 }
 
+static void note_ends(pl_engine_t *engine, const uint64_t *outcome)
+{
+    const pl_plan_t *plan = &engine->plan;
+
+    for (int32_t i = 0; i < plan->n_watched; i++) {
+        pl_live_t *live = &engine->live[plan->watched[i]];
+
+        if (pl_plan_bit(outcome, plan->n_ops + plan->n_due + i)) {
+            live->ended_at = live->generated;
+        }
+    }
+}
+
 pl_status_t pl_engine_commit(pl_engine_t *engine, const uint64_t *outcome)
 {
     pl_plan_t *plan = &engine->plan;
 
     note_failures(engine, outcome);
+    note_ends(engine, outcome);
     for (int32_t i = 0; i < plan->n_ops; i++) {
         pl_op_t *op = &plan->ops[i];
 
