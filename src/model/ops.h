@@ -2,8 +2,8 @@
  *
  * Every result row is computed in an order of operations that depends on that
  * row alone: the same bits whether it is computed in a batch of one or of a
- * thousand (no blocking over rows shows).  Float32 with fixed partial sums, so
- * that vector width does not show either.  Pure functions.
+ * thousand (no blocking over rows shows), whatever the width of the machine's
+ * vectors: attn/kernels.h has the order.  Float32.  Pure functions.
  */
 #ifndef PL_MODEL_OPS_H
 #define PL_MODEL_OPS_H
@@ -33,12 +33,13 @@ void pl_rms_norm(const pl_tensor_t *w, float eps, const float *x, float *y);
 void pl_layer_norm(const pl_tensor_t *w, const pl_tensor_t *bias,
                    const float *x, float *y);
 
-/* Angles of one position: cos and sin of [dim / 2] frequencies, as Hugging Face
- * computes them (YaRN included). */
+/* Angles of one position: cos and sin of [dim / 2] frequencies, times the
+ * attention factor, as Hugging Face computes them (YaRN included). */
 void pl_rope_frequencies(const pl_rope_t *rope, int32_t dim,
                          float *frequencies);
-void pl_rope_angles(const float *frequencies, int32_t dim, int32_t position,
-                    float *cosines, float *sines);
+void pl_rope_angles(const pl_rope_t *rope, const float *frequencies,
+                    int32_t dim, int32_t position, float *cosines,
+                    float *sines);
 /* Rotate `dim` values in place: pairs (2i, 2i+1), or (i, i + dim/2). */
 void pl_rope_interleaved(float *x, int32_t dim, const float *cosines,
                          const float *sines);
