@@ -57,6 +57,7 @@ static pl_status_t open_file(checkpoint_t *checkpoint, const char *path)
     struct pl_weights_memory *memory = checkpoint->weights->memory;
     pl_safetensors_t *file           = NULL;
 
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): it holds pointers */
     PL_TRY(PL_ARRAY_RESERVE(&memory->files, memory->files.n + 1));
     PL_TRY(pl_safetensors_open(path, checkpoint->log, &file));
     memory->files.items[memory->files.n++] = file;
@@ -199,7 +200,7 @@ out_put:
     return status;
 }
 
-/* The tensor's dtype among `allowed` first ones of DTYPES. */
+/* The tensor's dtype, one of the first n_allowed of DTYPES. */
 static pl_status_t dtype_of(const checkpoint_t *checkpoint,
                             const entry_t *entry, size_t n_allowed,
                             size_t *dtype_p)

@@ -6,15 +6,15 @@
 #include "trace/internal.h"
 #include "trace/jsonl.h"
 
+#define N_READERS 3
+
 /* Tried in this order.  A row with tokens may bring block ids along; the
  * tokens are the more exact of the two. */
-static const pl_trace_reader_t *const READERS[] = {
+static const pl_trace_reader_t *const READERS[N_READERS] = {
     &pl_trace_reader_tokens,
     &pl_trace_reader_mooncake,
     &pl_trace_reader_prompts,
 };
-
-#define N_READERS (sizeof(READERS) / sizeof(*READERS))
 
 /* DeepSeek-V3's vocabulary. */
 #define DEFAULT_VOCAB 129280
@@ -142,7 +142,11 @@ static pl_status_t find_reader(const pl_trace_source_t *source,
         }
     }
     json_object_put(first);
-    return *reader_p != NULL ? PL_OK : unrecognised(source);
+    if (*reader_p == NULL) {
+        status = unrecognised(source);
+        return status != PL_OK ? status : PL_ERR_INTERNAL;
+    }
+    return PL_OK;
 }
 
 static pl_status_t set_block_tokens(pl_trace_t *trace, int32_t wanted,
