@@ -315,6 +315,7 @@ static pl_status_t begin(pl_engine_t *engine, int32_t request, hit_t *hit,
     unmatch(engine, hit);
     live->node       = node;
     live->load_waits = false;
+    live->was_cut    = hit->cut > 0;
     PL_TRY(take_path_pages(live, node));
     live->computed_tokens = live->hit_pages * engine->config.page_tokens;
     hit->match.n_total    = live->hit_pages;

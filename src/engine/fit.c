@@ -104,6 +104,10 @@ static pl_status_t resolve_pools(pl_engine_t *engine)
                                           request->output_tokens);
         decode += decode_pages_alone(engine, request);
     }
+    if (engine->source.count == 0) { /* no pool is of scratch alone */
+        lanes  = 1;
+        decode = 1;
+    }
     PL_TRY(resolve(engine, "device-pages", config->device_pages, lanes,
                    config->n_prefill, &engine->device_pages));
     PL_TRY(resolve(engine, "host-pages", config->host_pages, lanes,

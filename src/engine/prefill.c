@@ -170,9 +170,15 @@ pl_status_t pl_prefill_apply(pl_engine_t *engine)
     if (live->load_op != 0) {
         return PL_OK; /* a bad load-back spoils what was computed from it */
     }
+    last = live->computed_tokens == live->prompt_tokens;
+    /* The tree may still hold pages of what was cut off, in other lanes than
+     * those computed now.  Inserting gives ours back and locks the tree's, so
+     * it waits until no further chunk counts on those lanes. */
+    if (live->was_cut && !last) {
+        return PL_OK;
+    }
     pl_hicache_at(engine->cache, engine->tick, request);
     PL_TRY(insert_pages(engine, request));
-    last = live->computed_tokens == live->prompt_tokens;
     some = live->computed_tokens > live->hit_pages * engine->config.page_tokens;
     if (some && (live->sent_pages < (int32_t)live->pages.n)) {
         PL_TRY(pl_transfer_send(engine, request, last));

@@ -45,6 +45,7 @@ typedef struct pl_live {
     bool load_waits;      /* admitted, load-back to be tried again */
     bool extend_waits;    /* a chunk waits for write-backs */
     bool no_load;         /* a load-back failed: host hits are passed over */
+    bool was_cut;         /* inserted and sent as a whole, see prefill.c */
     pl_node_t *node;      /* deepest node it locks; NULL: none */
     pl_page_list_t pages; /* device pages of the prompt so far */
     int32_t hit_pages;
@@ -105,9 +106,10 @@ struct pl_engine {
 
     pl_id_list_t waiting; /* first in, first out, from waiting_head on */
     size_t waiting_head;
-    int32_t current;  /* prefilling request, -1: none */
-    int64_t releases; /* pages or places given back so far */
-    int64_t tried_at; /* releases when the head was last refused; -1 */
+    int32_t current;         /* prefilling request, -1: none */
+    int64_t releases;        /* pages or places given back so far */
+    int64_t releases_before; /* this tick */
+    int64_t tried_at;        /* releases when the head was last refused; -1 */
     int64_t n_admitted;
 
     int64_t tick, now_ns, next_ns;

@@ -139,7 +139,9 @@ static pl_status_t jump(pl_engine_t *engine)
 
         next = arriving->arrival_ns < next ? arriving->arrival_ns : next;
     }
+    /* What was given back after admission is for the next tick to use. */
     if ((next == INT64_MAX) && (engine->plan.n_ops == 0) &&
+        (engine->releases == engine->releases_before) &&
         (engine->n_finished < engine->source.count)) {
         pl_log(engine->log, PL_LOG_ERROR,
                "engine: nothing can go on in tick %" PRId64 " with %d of %d "
@@ -186,6 +188,8 @@ static void begin_tick(pl_engine_t *engine)
     engine->tick++;
     engine->counters.ticks++;
     engine->now_ns = engine->next_ns;
+
+    engine->releases_before = engine->releases;
 }
 
 pl_status_t pl_engine_plan(pl_engine_t *engine, pl_plan_t **plan_p)

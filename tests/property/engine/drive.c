@@ -101,6 +101,63 @@ static void make_requests(driver_t *driver)
     ck_assert_ptr_nonnull(driver->owners);
 }
 
+static void note_event(void *context, const pl_event_t *event);
+
+/* ---- pools that are just large enough
+ * ------------------------------------------------ */
+
+/* Pages of the fullest lane when so many tokens are computed cold. */
+static int32_t cold_need(driver_t *driver, int32_t request, int32_t tokens)
+{
+    const pl_engine_config_t *config = &driver->params->config;
+    int32_t P                        = config->page_tokens;
+    int32_t need[PL_MAX_RANKS]       = {0};
+    int32_t most                     = 0;
+
+    for (int32_t at = 0; at < tokens; at += config->chunk_tokens) {
+        int32_t rest = tokens - at;
+        int32_t n = rest < config->chunk_tokens ? rest : config->chunk_tokens;
+
+        n = (n + P - 1) / P;
+        pl_compute_owners(config->ownership, config->n_prefill, at / P, n,
+                          request, driver->owners);
+        for (int32_t i = 0; i < n; i++) {
+            int32_t pages = ++need[driver->owners[i]];
+
+            most = pages > most ? pages : most;
+        }
+    }
+    return most;
+}
+
+/* 9.10, 9.14: what every prompt needs in its fullest lane is enough, and a page
+ * less is refused before anything runs. */
+static void open_engine(driver_t *driver, const pl_engine_source_t *source)
+{
+    pl_engine_config_t config = driver->params->config;
+    pl_event_sink_t events    = {note_event, driver};
+    pl_event_sink_t nowhere   = {NULL, NULL};
+
+    if (driver->params->tight) {
+        int32_t most = 0;
+
+        for (int32_t i = 0; i < driver->params->n_requests; i++) {
+            int32_t need =
+                cold_need(driver, i, driver->requests[i].input_tokens);
+
+            most = need > most ? need : most;
+        }
+        config.device_pages = most;
+        ck_assert_int_eq(pl_engine_open(&config, source, NULL, nowhere, NULL,
+                                        &driver->engine),
+                         PL_ERR_RESOURCE);
+        config.device_pages = 1 + most + driver->params->config.device_pages;
+    }
+    ck_assert_int_eq(pl_engine_open(&config, source, NULL, events, &driver->log,
+                                    &driver->engine),
+                     PL_OK);
+}
+
 /* ---- the loop
  * ------------------------------------------------------------------------- */
 
@@ -118,6 +175,9 @@ static void note_event(void *context, const pl_event_t *event)
     }
     driver->decisions = h;
     driver->result->adoptions += event->kind == PL_EVENT_ADOPT ? 1 : 0;
+    if (event->kind == PL_EVENT_ADMIT) {
+        driver->ways[event->request].age = ++driver->n_admitted;
+    }
     if (driver->params->event != NULL) {
         driver->params->event(driver->params->context, event);
     }
@@ -178,11 +238,28 @@ static void one_tick(driver_t *driver, int check_every)
         params->plan(params->context, driver->engine, plan);
     }
     drive_execute(driver, plan);
+    drive_pass_time(driver, plan);
     if (plan->tick % check_every == 0) {
         MUST(pl_engine_check(driver->engine) == PL_OK, "the state is unsound");
         driver->decisions =
             pl_fold64(driver->decisions, pl_engine_state_hash(driver->engine));
     }
+}
+
+/* 9.44 a send that failed is sticky, whatever came after; 9.49 nothing else
+ * fails but what was preempted and no longer fits the lanes with its tokens. */
+static void check_failure(driver_t *driver, int32_t request,
+                          drive_result_t *result)
+{
+    const way_t *way = &driver->ways[request];
+    bool failed      = pl_engine_record(driver->engine, request)->failed;
+    bool is_unfit    = failed && !way->send_failed;
+
+    ck_assert(!way->send_failed || failed);
+    ck_assert(!is_unfit || (cold_need(driver, request, way->rows + 1) >=
+                            pl_engine_device_pages(driver->engine)));
+    result->n_failed += failed ? 1 : 0;
+    result->n_unfit += is_unfit ? 1 : 0;
 }
 
 static void check_records(driver_t *driver, drive_result_t *result)
@@ -203,8 +280,8 @@ static void check_records(driver_t *driver, drive_result_t *result)
         ck_assert(record->failed ||
                   ((record->generated_tokens == record->output_tokens) &&
                    (driver->ways[i].tokens == record->output_tokens)));
+        check_failure(driver, i, result);
         ck_assert_int_ge(record->finished_ns, record->arrival_ns);
-        result->n_failed += record->failed;
         result->device_hits += record->device_hit_tokens > 0;
         result->host_hits += record->host_hit_tokens > 0;
     }
@@ -214,19 +291,16 @@ void drive(const drive_params_t *params, int check_every,
            drive_result_t *result)
 {
     driver_t *driver          = calloc(1, sizeof(*driver));
-    pl_log_t log              = pl_log_stderr(PL_LOG_ERROR);
     pl_engine_source_t source = {driver, params->n_requests, get_request,
                                  get_keys};
-    pl_event_sink_t events    = {note_event, driver};
 
     memset(result, 0, sizeof(*result));
     driver->params = params;
     driver->result = result;
+    driver->log    = pl_log_stderr(PL_LOG_ERROR);
     driver->rng    = pl_rng_seed(params->seed ^ 0xfa11);
     make_requests(driver);
-    ck_assert_int_eq(pl_engine_open(&params->config, &source, NULL, events,
-                                    &log, &driver->engine),
-                     PL_OK);
+    open_engine(driver, &source);
     drive_open_memory(driver);
     while (!pl_engine_done(driver->engine)) {
         one_tick(driver, check_every);

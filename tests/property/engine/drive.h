@@ -24,6 +24,8 @@ typedef struct drive_request {
 
 typedef struct drive_params {
     pl_engine_config_t config;
+    bool tight; /* device_pages: the least that every prompt fits cold, plus
+                   config.device_pages */
     uint64_t seed;
     int32_t n_requests;
     const drive_request_t *script; /* [n_requests]; NULL: drawn from the seed */
@@ -53,6 +55,7 @@ typedef struct drive_result {
     int64_t spoiled;       /* chunks computed from a load-back that failed */
     int64_t partial_moves; /* offloads whose last page was not full */
     int32_t n_failed;
+    int32_t n_unfit; /* of those: preempted, and too long to come back */
 } drive_result_t;
 
 /* Run to the end; fails the Check test on any broken law.  check_every: ticks

@@ -44,7 +44,8 @@ typedef struct flight {
 typedef struct way {
     int32_t prompt;     /* tokens; grows when it re-enters */
     int32_t sent_pages; /* of this prompt */
-    bool sent_last;
+    bool sent_last, send_failed;
+    int64_t age;      /* order of admission, from 1 */
     int32_t rows;     /* that its home has */
     int32_t tokens;   /* that it has said */
     int64_t bad_load; /* a load-back that failed */
@@ -52,6 +53,7 @@ typedef struct way {
 
 typedef struct driver {
     const drive_params_t *params;
+    pl_log_t log;
     pl_engine_t *engine;
     pl_request_t *requests;
     way_t *ways;
@@ -59,6 +61,9 @@ typedef struct driver {
     flight_t flights[MAX_FLIGHTS];
     int n_flights;
     int64_t link_free_ns[PL_LINKS][MAX_HOMES];
+    int64_t next_ns;     /* when the next tick must begin */
+    int64_t earliest_ns; /* end of what has left this tick otherwise */
+    int64_t n_admitted;
     pl_owner_t *owners; /* scratch: a chunk's */
     uint64_t decisions;
     pl_rng_t rng; /* of failures: the same on every rank, drawn by bit */
@@ -69,11 +74,17 @@ typedef struct driver {
 uint64_t drive_expected(const driver_t *driver, int32_t request, int32_t page);
 bool drive_fails(driver_t *driver, const pl_op_t *op, bool at_end);
 
+/* drive_plan.c: before anything is carried out, and after. */
+void drive_check_plan(driver_t *driver, const pl_plan_t *plan);
+void drive_pass_time(driver_t *driver, const pl_plan_t *plan);
+/* When an operation ends; asked once of each, in order. */
+int64_t drive_end_of(driver_t *driver, const pl_plan_t *plan,
+                     const pl_op_t *op);
+
 /* drive_memory.c */
 void drive_open_memory(driver_t *driver);
 void drive_close_memory(driver_t *driver);
-/* The plan against what is under way; before anything is carried out. */
-void drive_check_plan(driver_t *driver, const pl_plan_t *plan);
+pool_t *drive_pool(driver_t *driver, pl_freed_tier_t tier, int32_t home);
 flight_t *drive_flight(driver_t *driver, int64_t id); /* NULL: none */
 /* An operation's end: the bytes are there from now on, or never. */
 void drive_land(driver_t *driver, int64_t id);

@@ -53,7 +53,7 @@ void drive_close_memory(driver_t *driver)
     }
 }
 
-static pool_t *pool_of(driver_t *driver, pl_freed_tier_t tier, int32_t home)
+pool_t *drive_pool(driver_t *driver, pl_freed_tier_t tier, int32_t home)
 {
     switch (tier) {
     case PL_FREED_DEVICE:
@@ -146,6 +146,7 @@ static void sent(driver_t *driver, const flight_t *flight)
 {
     way_t *way = &driver->ways[flight->request];
 
+    way->send_failed = way->send_failed || flight->fails;
     if (flight->last) {
         way->rows = flight->end_token;
         way->tokens++;
@@ -168,7 +169,7 @@ void drive_land(driver_t *driver, int64_t id)
         flight->target->writers[to]--;
         flight->target->bytes[to] = flight->fails ? JUNK : flight->bytes[i];
     }
-    if ((flight->kind == PL_OP_SEND) && !flight->fails) {
+    if (flight->kind == PL_OP_SEND) {
         sent(driver, flight);
     } else if ((flight->kind == PL_OP_LOAD) && flight->fails) {
         driver->ways[flight->request].bad_load = id;
@@ -179,78 +180,12 @@ void drive_land(driver_t *driver, int64_t id)
     *flight = driver->flights[--driver->n_flights];
 }
 
-/* ---- the plan
- * ---------------------------------------------------------------------- */
-
-/* I5: what was given back is used by no copy that has not ended. */
-static void check_freed(driver_t *driver, const pl_plan_t *plan)
-{
-    for (int32_t i = 0; i < plan->n_freed; i++) {
-        const pl_freed_t *freed = &plan->freed[i];
-        pool_t *pool            = pool_of(driver, freed->tier, freed->home);
-
-        MUST((pool->readers[freed->page] == 0) &&
-                 (pool->writers[freed->page] == 0),
-             "page %d of tier %d is given away under a copy", freed->page,
-             (int)freed->tier);
-    }
-}
-
-/* I9: due in the first later tick that starts at or after the modelled end, or
- * as many ticks later as --explore allows. */
-static void check_due(driver_t *driver, const pl_plan_t *plan)
-{
-    int32_t explore = driver->params->config.explore;
-
-    for (int32_t i = 0; i < plan->n_due; i++) {
-        const flight_t *flight = drive_flight(driver, plan->due[i].id);
-
-        MUST(flight != NULL, "an operation is due that was never started");
-        MUST((i == 0) || (plan->due[i - 1].id < plan->due[i].id),
-             "due operations are not in order");
-        MUST((flight->tick < plan->tick) && (flight->end_ns <= plan->now_ns),
-             "%s ends too early", pl_op_kind_text(flight->kind));
-    }
-    for (int i = 0; i < driver->n_flights; i++) {
-        flight_t *flight = &driver->flights[i];
-        bool is_due      = false;
-
-        if ((flight->tick == plan->tick) || (flight->end_ns > plan->now_ns)) {
-            continue;
-        }
-        for (int32_t j = 0; j < plan->n_due; j++) {
-            is_due = is_due || (plan->due[j].id == flight->id);
-        }
-        flight->late++;
-        MUST(is_due || (flight->late <= explore), "%s ends too late",
-             pl_op_kind_text(flight->kind));
-    }
-}
-
-void drive_check_plan(driver_t *driver, const pl_plan_t *plan)
-{
-    int n_chunks = 0;
-
-    for (int32_t i = 0; i < plan->n_ops; i++) {
-        const pl_op_t *op   = &plan->ops[i];
-        const pl_op_t *last = i > 0 ? op - 1 : NULL;
-
-        MUST((last == NULL) || (last->kind < op->kind) ||
-                 ((last->kind == op->kind) && (last->id < op->id)),
-             "operations are not in the order of execution");
-        n_chunks += op->kind == PL_OP_PREFILL ? 1 : 0;
-    }
-    MUST(n_chunks <= 1, "two prompts in one tick"); /* 9.19 */
-    check_freed(driver, plan);
-    check_due(driver, plan);
-}
-
 static void forget_freed(driver_t *driver, const pl_plan_t *plan)
 {
     for (int32_t i = 0; i < plan->n_freed; i++) {
         const pl_freed_t *freed = &plan->freed[i];
 
-        pool_of(driver, freed->tier, freed->home)->bytes[freed->page] = 0;
+        drive_pool(driver, freed->tier, freed->home)->bytes[freed->page] = 0;
     }
 }
 
@@ -353,7 +288,8 @@ static void check_send(driver_t *driver, const pl_op_t *op)
                   : op->n_tokens % P == 0,
          "send of request %d ends at another place", op->request);
     way->sent_pages += op->n_pages;
-    way->sent_last = op->last;
+    way->sent_last   = op->last;
+    way->send_failed = way->send_failed || op->cancelled;
 }
 
 static void check_move(driver_t *driver, const pl_op_t *op)
@@ -366,31 +302,6 @@ static void check_move(driver_t *driver, const pl_op_t *op)
          op->request, op->n_tokens, rows);
     driver->result->partial_moves +=
         (op->kind == PL_OP_OFFLOAD) && (rows % P != 0) ? 1 : 0;
-}
-
-/* When the operation ends: copies on one link queue behind each other. */
-static int64_t end_of(driver_t *driver, const pl_plan_t *plan,
-                      const pl_op_t *op)
-{
-    const pl_engine_config_t *config = &driver->params->config;
-    bool on_home   = (op->kind == PL_OP_OFFLOAD) || (op->kind == PL_OP_RESUME);
-    pl_link_t link = op->kind == PL_OP_LOAD     ? PL_LINK_H2D
-                     : op->kind == PL_OP_BACKUP ? PL_LINK_D2H
-                     : op->kind == PL_OP_SEND   ? PL_LINK_PD
-                                                : PL_LINK_OFFLOAD;
-    int64_t *free_ns = &driver->link_free_ns[link][op->home < 0 ? 0 : op->home];
-    int32_t count[PL_MAX_RANKS] = {0};
-    int32_t most                = 0;
-
-    for (int32_t i = 0; i < op->n_pages; i++) {
-        int lane = on_home ? 0 : pl_page_owner(op->pages[i], config->n_prefill);
-
-        most = ++count[lane] > most ? count[lane] : most;
-    }
-    *free_ns = *free_ns > plan->now_ns ? *free_ns : plan->now_ns;
-    *free_ns +=
-        pl_cost_link_ns(&config->costs, link, most * config->page_bytes);
-    return *free_ns;
 }
 
 static void reenter(driver_t *driver, const pl_op_t *op)
@@ -444,9 +355,11 @@ static void carry_out(driver_t *driver, const pl_plan_t *plan,
         check_move(driver, op);
         break;
     }
-    end_ns = end_of(driver, plan, op);
+    end_ns = drive_end_of(driver, plan, op);
     if (!op->cancelled) {
         take_off(driver, op, end_ns, plan->tick);
+    } else if (end_ns < driver->earliest_ns) {
+        driver->earliest_ns = end_ns;
     }
 }
 

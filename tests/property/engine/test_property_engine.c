@@ -32,14 +32,18 @@ static drive_params_t random_params(uint64_t seed)
     params.gap_ns         = pl_rng_below(&rng, 2) == 0 ? 0 : 400000000;
     params.seed           = pl_rng_next(&rng);
 
-    /* Just enough for the longest prompt that may re-enter in the worst lane, or
-     * a bit more. */
+    /* Just enough for the longest prompt that may re-enter in the worst lane,
+     * or a bit more. */
     pages = 44;
     lane  = pages / config->n_prefill +
            pages * config->page_tokens / config->chunk_tokens + 3;
     lane = lane < pages ? lane : pages;
     config->device_pages =
         1 + lane + (int32_t)pl_rng_below(&rng, (uint64_t)(2 * lane));
+    params.tight = pl_rng_below(&rng, 2) == 0;
+    if (params.tight) {
+        config->device_pages = (int32_t)pl_rng_below(&rng, 3);
+    }
     config->host_pages   = (int32_t)pl_rng_below(&rng, (uint64_t)(4 * lane));
     config->decode_pages = 48 + (int32_t)pl_rng_below(&rng, 60);
     config->decode_host_pages =
@@ -85,24 +89,32 @@ static void run_many(const char *name, int n, double p_fail,
         sum->device_hits += result.device_hits;
         sum->host_hits += result.host_hits;
         sum->n_failed += result.n_failed;
+        sum->n_unfit += result.n_unfit;
         sum->cache.loads += result.cache.loads;
         sum->cache.retries += result.cache.retries;
         sum->cache.write_backs += result.cache.write_backs;
         sum->counters.offloads += result.counters.offloads;
         sum->counters.reentries += result.counters.reentries;
         sum->counters.sends_failed += result.counters.sends_failed;
+        sum->counters.reservations_failed +=
+            result.counters.reservations_failed;
+        sum->counters.operations_failed += result.counters.operations_failed;
         sum->counters.hit_cuts += result.counters.hit_cuts;
+        sum->adoptions += result.adoptions;
+        sum->spoiled += result.spoiled;
+        sum->partial_moves += result.partial_moves;
     }
 }
 
 /* Nothing is lost, nobody waits for ever, all bytes are right; and the runs do
- * reach what they are meant to try. */
+ * reach what they are meant to try.  I1-I3, I5-I7, I9, I12; 9.28 nodes that
+ * adopt recomputed pages; 9.50 moves of a partial page. */
 START_TEST(random_runs_end_with_every_page_right)
 {
     drive_result_t sum = {0};
 
     run_many("random_runs", 60, 0.0, &sum);
-    ck_assert_int_eq(sum.n_failed, 0);
+    ck_assert_int_eq(sum.n_failed, sum.n_unfit);
     ck_assert_int_gt(sum.device_hits, 0);
     ck_assert_int_gt(sum.host_hits, 0);
     ck_assert_int_gt(sum.cache.loads, 0);
@@ -110,11 +122,16 @@ START_TEST(random_runs_end_with_every_page_right)
     ck_assert_int_gt(sum.cache.write_backs, 0);
     ck_assert_int_gt(sum.counters.offloads, 0);
     ck_assert_int_gt(sum.counters.reentries, 0);
+    ck_assert_int_gt(sum.counters.hit_cuts, 0);
+    ck_assert_int_gt(sum.adoptions, 0);
+    ck_assert_int_gt(sum.partial_moves, 0);
 }
 END_TEST
 
-/* Any operation may fail on some rank: recorded as failed or recomputed, and
- * the run goes on. */
+/* Any operation may fail on some rank, before it starts (9.30) or at its end:
+ * recorded as failed (9.44) or recomputed (9.27), pages stay until the end
+ * (9.31, 9.45, 9.47), nobody reads what was made of a bad copy, and the run
+ * goes on. */
 START_TEST(random_failures_lose_nothing)
 {
     drive_result_t sum = {0};
@@ -122,6 +139,9 @@ START_TEST(random_failures_lose_nothing)
     run_many("random_failures", 40, 0.05, &sum);
     ck_assert_int_gt(sum.n_failed, 0);
     ck_assert_int_gt(sum.counters.sends_failed, 0);
+    ck_assert_int_gt(sum.spoiled, 0);
+    ck_assert_int_gt(sum.counters.reservations_failed, 0);
+    ck_assert_int_gt(sum.counters.operations_failed, 0);
 }
 END_TEST
 

@@ -1,0 +1,171 @@
+/* The laws of a plan, and of virtual time. */
+#include "property/engine/drive_internal.h"
+
+/* I5: what was given back is used by no copy that has not ended. */
+static void check_freed(driver_t *driver, const pl_plan_t *plan)
+{
+    for (int32_t i = 0; i < plan->n_freed; i++) {
+        const pl_freed_t *freed = &plan->freed[i];
+        pool_t *pool            = drive_pool(driver, freed->tier, freed->home);
+
+        MUST((pool->readers[freed->page] == 0) &&
+                 (pool->writers[freed->page] == 0),
+             "page %d of tier %d is given away under a copy", freed->page,
+             (int)freed->tier);
+    }
+}
+
+/* I9: due in the first later tick that starts at or after the modelled end, or
+ * as many ticks later as --explore allows. */
+static void check_due(driver_t *driver, const pl_plan_t *plan)
+{
+    int32_t explore = driver->params->config.explore;
+
+    for (int32_t i = 0; i < plan->n_due; i++) {
+        const flight_t *flight = drive_flight(driver, plan->due[i].id);
+
+        MUST(flight != NULL, "an operation is due that was never started");
+        MUST((i == 0) || (plan->due[i - 1].id < plan->due[i].id),
+             "due operations are not in order");
+        MUST((flight->tick < plan->tick) && (flight->end_ns <= plan->now_ns),
+             "%s ends too early", pl_op_kind_text(flight->kind));
+    }
+    for (int i = 0; i < driver->n_flights; i++) {
+        flight_t *flight = &driver->flights[i];
+        bool is_due      = false;
+
+        if ((flight->tick == plan->tick) || (flight->end_ns > plan->now_ns)) {
+            continue;
+        }
+        for (int32_t j = 0; j < plan->n_due; j++) {
+            is_due = is_due || (plan->due[j].id == flight->id);
+        }
+        flight->late++;
+        MUST(is_due || (flight->late <= explore), "%s ends too late",
+             pl_op_kind_text(flight->kind));
+    }
+}
+
+/* When the operation ends: copies on one link queue behind each other. */
+int64_t drive_end_of(driver_t *driver, const pl_plan_t *plan, const pl_op_t *op)
+{
+    const pl_engine_config_t *config = &driver->params->config;
+    bool on_home   = (op->kind == PL_OP_OFFLOAD) || (op->kind == PL_OP_RESUME);
+    pl_link_t link = op->kind == PL_OP_LOAD     ? PL_LINK_H2D
+                     : op->kind == PL_OP_BACKUP ? PL_LINK_D2H
+                     : op->kind == PL_OP_SEND   ? PL_LINK_PD
+                                                : PL_LINK_OFFLOAD;
+    int64_t *free_ns = &driver->link_free_ns[link][op->home < 0 ? 0 : op->home];
+    int32_t count[PL_MAX_RANKS] = {0};
+    int32_t most                = 0;
+
+    for (int32_t i = 0; i < op->n_pages; i++) {
+        int lane = on_home ? 0 : pl_page_owner(op->pages[i], config->n_prefill);
+
+        most = ++count[lane] > most ? count[lane] : most;
+    }
+    *free_ns = *free_ns > plan->now_ns ? *free_ns : plan->now_ns;
+    *free_ns +=
+        pl_cost_link_ns(&config->costs, link, most * config->page_bytes);
+    return *free_ns;
+}
+
+/* A home's steps are no more than its batch; who is sent off has come after all
+ * that go on (9.49). */
+static void check_homes(driver_t *driver, const pl_plan_t *plan)
+{
+    int32_t steps[MAX_HOMES]  = {0};
+    int64_t newest[MAX_HOMES] = {0}; /* of those that go on */
+
+    for (int32_t i = 0; i < plan->n_ops; i++) {
+        const pl_op_t *op = &plan->ops[i];
+
+        if (op->kind == PL_OP_DECODE) {
+            int64_t age = driver->ways[op->request].age;
+
+            MUST(++steps[op->home] <= driver->params->config.max_batch,
+                 "rank %d decodes too many", op->home);
+            newest[op->home] = age > newest[op->home] ? age : newest[op->home];
+        }
+    }
+    for (int32_t i = 0; i < plan->n_ops; i++) {
+        const pl_op_t *op = &plan->ops[i];
+
+        MUST(((op->kind != PL_OP_OFFLOAD) && (op->kind != PL_OP_REENTER)) ||
+                 (driver->ways[op->request].age > newest[op->home]),
+             "request %d is sent off before a younger one", op->request);
+    }
+}
+
+/* How long the tick lasts: its chunk and its longest decode step, one after the
+ * other where they share ranks; 0: nothing computes. */
+static int64_t tick_ns(const driver_t *driver, const pl_plan_t *plan)
+{
+    const pl_engine_config_t *config = &driver->params->config;
+    int64_t chunk = 0, decode = 0;
+    int32_t n[MAX_HOMES]       = {0};
+    int64_t context[MAX_HOMES] = {0};
+
+    for (int32_t i = 0; i < plan->n_ops; i++) {
+        const pl_op_t *op = &plan->ops[i];
+        int64_t ns;
+
+        if (op->kind == PL_OP_PREFILL) {
+            chunk = pl_cost_chunk_ns(&config->costs, config->n_prefill,
+                                     op->first_token, op->n_tokens);
+        } else if (op->kind == PL_OP_DECODE) {
+            context[op->home] += op->first_token;
+            ns     = pl_cost_decode_ns(&config->costs, ++n[op->home],
+                                       context[op->home]);
+            decode = ns > decode ? ns : decode;
+        }
+    }
+    if (config->n_decode == 0) {
+        return chunk + decode;
+    }
+    return chunk > decode ? chunk : decode;
+}
+
+void drive_pass_time(driver_t *driver, const pl_plan_t *plan)
+{
+    int64_t ns   = tick_ns(driver, plan);
+    int64_t next = driver->earliest_ns;
+
+    if (ns > 0) {
+        driver->next_ns = plan->now_ns + ns;
+        return;
+    }
+    /* The clock jumps to the next arrival or end. */
+    for (int i = 0; i < driver->n_flights; i++) {
+        next =
+            driver->flights[i].end_ns < next ? driver->flights[i].end_ns : next;
+    }
+    for (int32_t i = 0; i < driver->params->n_requests; i++) {
+        int64_t at = driver->requests[i].arrival_ns;
+
+        next = (at > plan->now_ns) && (at < next) ? at : next;
+    }
+    driver->next_ns =
+        (next == INT64_MAX) || (next < plan->now_ns) ? plan->now_ns : next;
+}
+
+void drive_check_plan(driver_t *driver, const pl_plan_t *plan)
+{
+    int n_chunks = 0;
+
+    for (int32_t i = 0; i < plan->n_ops; i++) {
+        const pl_op_t *op   = &plan->ops[i];
+        const pl_op_t *last = i > 0 ? op - 1 : NULL;
+
+        MUST((last == NULL) || (last->kind < op->kind) ||
+                 ((last->kind == op->kind) && (last->id < op->id)),
+             "operations are not in the order of execution");
+        n_chunks += op->kind == PL_OP_PREFILL ? 1 : 0;
+    }
+    MUST(n_chunks <= 1, "two prompts in one tick"); /* 9.19 */
+    MUST(plan->now_ns == driver->next_ns, "the tick begins at another time");
+    driver->earliest_ns = plan->n_due > 0 ? plan->now_ns : INT64_MAX;
+    check_homes(driver, plan);
+    check_freed(driver, plan);
+    check_due(driver, plan);
+}

@@ -1,0 +1,6 @@
+/* The control plane without ranks: what it refuses, and how lanes, copies and
+ * decode homes are shared. */
+#include "scene.h"
+#include "support/check_main.h"
+
+PL_CHECK_MAIN("engine", open_case(), lanes_case(), copies_case(), homes_case())

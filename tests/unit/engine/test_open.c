@@ -1,0 +1,197 @@
+/* What an engine refuses before anything runs. */
+#include <string.h>
+
+#include "base/rng.h"
+#include "scene.h"
+#include "support/log_capture.h"
+#include "support/seed.h"
+
+/* ---- a trace of equal requests --------------------------------------------
+ */
+
+static pl_request_t request;
+
+static const pl_request_t *get_request(void *context, int32_t i)
+{
+    (void)context;
+    (void)i;
+    return &request;
+}
+
+static void get_keys(void *context, int32_t i, int32_t page_tokens,
+                     int32_t first, int32_t n, pl_page_key_t *keys)
+{
+    (void)context;
+    (void)page_tokens;
+    for (int32_t p = 0; p < n; p++) {
+        keys[p] = (pl_page_key_t){(uint64_t)i + 1, (uint64_t)(first + p)};
+    }
+}
+
+static pl_status_t open_of(const pl_engine_config_t *config, int32_t n,
+                           log_capture_t *said)
+{
+    pl_engine_source_t source = {NULL, n, get_request, get_keys};
+    pl_event_sink_t events    = {NULL, NULL};
+    pl_engine_t *engine       = NULL;
+    pl_status_t status;
+
+    log_capture_open(said);
+    status = pl_engine_open(config, &source, NULL, events, &said->log, &engine);
+    log_capture_close(said);
+    ck_assert((status == PL_OK) == (engine != NULL));
+    pl_engine_close(engine);
+    return status;
+}
+
+/* The number behind "raise --OPTION to ". */
+static int32_t remedy(const log_capture_t *said, const char *option)
+{
+    char before[64];
+    const char *at;
+
+    (void)snprintf(before, sizeof(before), "raise --%s to ", option);
+    at = strstr(said->text, before);
+    ck_assert_msg(at != NULL, "%s", said->text);
+    ck_assert_int_eq(said->n_lines, 1);
+    ck_assert_ptr_nonnull(strstr(said->text, "line 77 of the trace"));
+    return (int32_t)strtol(at + strlen(before), NULL, 10);
+}
+
+/* ---- configuration
+ * ------------------------------------------------------------------ */
+
+static const struct {
+    const char *what;
+    size_t offset;
+    int32_t value;
+} unsound[] = {
+    {"no prefill rank", offsetof(pl_engine_config_t, n_prefill), 0},
+    {"owners do not fit int8", offsetof(pl_engine_config_t, n_prefill), 128},
+    {"fewer than no decode rank", offsetof(pl_engine_config_t, n_decode), -1},
+    {"no page", offsetof(pl_engine_config_t, page_tokens), 0},
+    {"too large a page", offsetof(pl_engine_config_t, page_tokens), 1025},
+    {"a chunk within a page", offsetof(pl_engine_config_t, chunk_tokens), 3},
+    {"a chunk of 2.5 pages", offsetof(pl_engine_config_t, chunk_tokens), 10},
+    {"nobody runs", offsetof(pl_engine_config_t, max_batch), 0},
+    {"less than no ticks", offsetof(pl_engine_config_t, explore), -1},
+};
+
+#define N_UNSOUND ((int)(sizeof(unsound) / sizeof(unsound[0])))
+
+/* 9.20 what cannot work is refused, also when it comes past the options */
+START_TEST(unsound_configurations_are_refused)
+{
+    pl_engine_config_t config = scene(NULL, 0).config;
+    log_capture_t said;
+
+    ck_assert_int_eq(open_of(&config, 0, &said), PL_OK);
+    memcpy((char *)&config + unsound[_i].offset, &unsound[_i].value,
+           sizeof(unsound[_i].value));
+    ck_assert_msg(open_of(&config, 0, &said) == PL_ERR_ARGUMENT, "%s",
+                  unsound[_i].what);
+    ck_assert_int_eq(said.n_lines, 1);
+    config       = scene(NULL, 0).config;
+    config.evict = NULL;
+    ck_assert_int_eq(open_of(&config, 0, &said), PL_ERR_ARGUMENT);
+}
+END_TEST
+
+/* ---- what does not fit
+ * ----------------------------------------------------------------- */
+
+/* 9.10, 9.14, 9.20: pools too small for one request are refused with the line,
+ * the option and the number that is just enough. */
+START_TEST(too_small_pools_name_what_is_enough)
+{
+    pl_rng_t rng = pl_rng_seed(pl_test_seed("too_small_pools"));
+
+    for (int round = 0; round < 300; round++) {
+        pl_engine_config_t config = scene(NULL, 0).config;
+        log_capture_t said;
+        int32_t lane, decode;
+
+        config.n_prefill   = 1 + (int)pl_rng_below(&rng, 8);
+        config.page_tokens = 1 + (int32_t)pl_rng_below(&rng, 20);
+        config.chunk_tokens =
+            config.page_tokens * (1 + (int32_t)pl_rng_below(&rng, 30));
+        request.line          = 77;
+        request.input_tokens  = 1 + (int32_t)pl_rng_below(&rng, 900);
+        request.output_tokens = 1 + (int32_t)pl_rng_below(&rng, 100);
+
+        config.device_pages = 1;
+        config.decode_pages = 2000;
+        ck_assert_int_eq(open_of(&config, 3, &said), PL_ERR_RESOURCE);
+        lane                = remedy(&said, "device-pages");
+        config.device_pages = lane - 1;
+        if (lane > 2) {
+            ck_assert_int_eq(open_of(&config, 3, &said), PL_ERR_RESOURCE);
+            ck_assert_int_eq(remedy(&said, "device-pages"), lane);
+        }
+        config.device_pages = lane;
+        config.decode_pages = 2;
+        ck_assert_int_eq(open_of(&config, 1, &said), PL_ERR_RESOURCE);
+        decode              = remedy(&said, "decode-pages");
+        config.decode_pages = decode - 1;
+        ck_assert_int_eq(open_of(&config, 1, &said), PL_ERR_RESOURCE);
+        config.decode_pages = decode;
+        ck_assert_int_eq(open_of(&config, 1, &said), PL_OK);
+
+        /* Its rows, or what an admission reserves: the prompt's pages and one
+         * to grow into; and its scratch page. */
+        lane = (request.input_tokens + request.output_tokens - 1 +
+                config.page_tokens - 1) /
+               config.page_tokens;
+        ck_assert_int_ge(decode, lane + 1);
+        ck_assert_int_le(decode, lane + 1 + 1);
+    }
+}
+END_TEST
+
+/* A trace without requests runs, in pools of any size. */
+START_TEST(no_request_is_no_trouble)
+{
+    static const int32_t pages[] = {PL_PAGES_UNLIMITED, 2, 65};
+    pl_engine_config_t config    = scene(NULL, 0).config;
+    log_capture_t said;
+
+    config.device_pages = pages[_i];
+    config.host_pages   = pages[_i];
+    config.decode_pages = pages[_i];
+    ck_assert_int_eq(open_of(&config, 0, &said), PL_OK);
+    ck_assert_int_eq(said.n_lines, 0);
+}
+END_TEST
+
+/* A pool without limit that page ids cannot name. */
+START_TEST(too_long_a_trace_for_unlimited_pools)
+{
+    pl_engine_config_t config = scene(NULL, 0).config;
+    log_capture_t said;
+
+    config.page_tokens    = 1;
+    config.chunk_tokens   = 1024;
+    config.decode_pages   = PL_PAGES_UNLIMITED;
+    request.line          = 77;
+    request.input_tokens  = 1;
+    request.output_tokens = 500000;
+    ck_assert_int_eq(open_of(&config, 5000, &said), PL_ERR_RESOURCE);
+    ck_assert_int_eq(said.n_lines, 1);
+    ck_assert_ptr_nonnull(
+        strstr(said.text, "--decode-pages: the trace needs 2500000000 pages"));
+    ck_assert_int_eq(open_of(&config, 50, &said), PL_OK);
+}
+END_TEST
+
+TCase *open_case(void)
+{
+    TCase *tcase = tcase_create("open");
+
+    tcase_set_timeout(tcase, 60);
+    tcase_add_loop_test(tcase, unsound_configurations_are_refused, 0,
+                        N_UNSOUND);
+    tcase_add_loop_test(tcase, no_request_is_no_trouble, 0, 3);
+    tcase_add_test(tcase, too_small_pools_name_what_is_enough);
+    tcase_add_test(tcase, too_long_a_trace_for_unlimited_pools);
+    return tcase;
+}
