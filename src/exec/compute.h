@@ -38,6 +38,10 @@ typedef struct pl_chunk {
     int32_t first_token; /* a multiple of the page size */
     int32_t n_tokens;
     bool last; /* the prompt ends here */
+    /* Pages of the request, by position, that are in this chunk and that this
+     * rank computes: ascending; may be none.  Borrowed. */
+    const int32_t *own_pages;
+    int32_t n_own_pages;
 } pl_chunk_t;
 
 /* Rows of own pages to be written, a run of positions. */
@@ -55,6 +59,24 @@ typedef struct pl_step {
     const pl_store_t *store;
     const pl_page_t *slots; /* of pages 0 .. position / page size */
 } pl_step_t;
+
+/* A request once more: from its tokens alone, on this rank alone, in pieces.
+ * n_done == 0 begins; each call computes a piece and adds to n_done until that
+ * is n_prompt + n_new - 1 (the last token's row is not made).  Then the
+ * outcome is there. */
+typedef struct pl_cold {
+    int32_t request;
+    int32_t n_prompt; /* > 0 */
+    int32_t n_new;    /* tokens to be made, > 0 */
+    int32_t n_done;   /* rows made */
+    uint64_t digest;  /* of the prompt's rows, all layers and stores */
+    int32_t *tokens;  /* [n_new], the caller's */
+} pl_cold_t;
+
+static inline bool pl_cold_is_done(const pl_cold_t *cold)
+{
+    return cold->n_done >= cold->n_prompt + cold->n_new - 1;
+}
 
 typedef struct pl_compute_ops {
     const char *name;
@@ -89,6 +111,9 @@ typedef struct pl_compute_ops {
     /* Digest of the first n_tokens rows of a request, all layers and stores. */
     uint64_t (*expect_all)(pl_compute_t *self, int32_t request,
                            int32_t n_tokens);
+
+    /* optional, where no expectation is: after the last tick */
+    pl_status_t (*cold)(pl_compute_t *self, pl_cold_t *cold);
 } pl_compute_ops_t;
 
 struct pl_compute {

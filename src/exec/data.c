@@ -189,14 +189,23 @@ static void data_close(pl_executor_t *self)
     free(data);
 }
 
-static const pl_executor_ops_t data_ops = {.name    = "stamp",
+static pl_status_t data_cold(pl_executor_t *self, pl_cold_t *cold)
+{
+    pl_compute_t *compute = ((data_t *)self)->exec.compute;
+
+    return compute->ops->cold == NULL ? PL_REFUSED_UNSUPPORTED
+                                      : compute->ops->cold(compute, cold);
+}
+
+static const pl_executor_ops_t data_ops = {.name    = "data",
                                            .reserve = data_reserve,
                                            .settle  = data_settle,
                                            .execute = data_execute,
                                            .finish  = data_finish,
                                            .result  = data_result,
                                            .stop    = data_stop,
-                                           .close   = data_close};
+                                           .close   = data_close,
+                                           .cold    = data_cold};
 
 pl_status_t pl_data_open(const pl_data_params_t *params, pl_comm_t *comm,
                          pl_device_t *device, pl_executor_t **executor_p)

@@ -1,5 +1,6 @@
 /* exec/executor.h - who performs plans, behind one table.
  *
+ *   model  moves the KV of a real transformer (exec/data.h with exec/model.h)
  *   stamp  moves and checks bytes that any rank can predict (exec/data.h with
  *          exec/stamp.h)
  *   cost   moves nothing and counts (exec/cost.h)
@@ -18,6 +19,7 @@
 #include <pagelane/status.h>
 
 #include "engine/plan.h"
+#include "exec/compute.h"
 #include "verify/violation.h"
 
 typedef struct pl_executor pl_executor_t;
@@ -65,6 +67,10 @@ typedef struct pl_executor_ops {
     /* No message is under way afterwards, whatever went wrong before. */
     void (*stop)(pl_executor_t *self);
     void (*close)(pl_executor_t *self);
+
+    /* optional: a piece of a request computed cold (exec/compute.h), after the
+     * run; PL_REFUSED_UNSUPPORTED, on all ranks alike, if it cannot be. */
+    pl_status_t (*cold)(pl_executor_t *self, pl_cold_t *cold);
 } pl_executor_ops_t;
 
 struct pl_executor {

@@ -24,6 +24,7 @@ static void free_views(pl_exec_t *exec, pl_prefill_t *prefill)
     free(prefill->headers);
     free(prefill->guards);
     free(prefill->slots);
+    free(prefill->own);
     memset(prefill, 0, sizeof(*prefill));
 }
 
@@ -47,29 +48,44 @@ static pl_status_t make_views(pl_exec_t *exec, pl_prefill_t *prefill,
     prefill->headers = calloc(n, sizeof(pl_page_header_t));
     prefill->guards  = calloc(n, sizeof(*prefill->guards));
     prefill->slots   = calloc(n, sizeof(*prefill->slots));
+    prefill->own     = calloc(n, sizeof(*prefill->own));
     if ((prefill->headers == NULL) || (prefill->guards == NULL) ||
-        (prefill->slots == NULL)) {
+        (prefill->slots == NULL) || (prefill->own == NULL)) {
         return PL_ERR_MEMORY;
     }
     prefill->room = n_pages;
     return PL_OK;
 }
 
-static pl_chunk_t chunk_of(const pl_op_t *op)
+static bool is_mine(const pl_exec_t *exec, const pl_op_t *op, int32_t page)
+{
+    return pl_page_owner(op->pages[page], exec->n_prefill) == exec->rank;
+}
+
+/* There is room for the operation's pages. */
+static pl_chunk_t chunk_of(const pl_exec_t *exec, const pl_prefill_t *prefill,
+                           const pl_op_t *op)
 {
     pl_chunk_t chunk = {.request     = op->request,
                         .first_token = op->first_token,
                         .n_tokens    = op->n_tokens,
-                        .last        = op->last};
+                        .last        = op->last,
+                        .own_pages   = prefill->own};
 
+    for (int32_t page = op->first_token / exec->page_tokens; page < op->n_pages;
+         page++) {
+        if (is_mine(exec, op, page)) {
+            prefill->own[chunk.n_own_pages++] = page;
+        }
+    }
     return chunk;
 }
 
 pl_status_t pl_prefill_reserve(pl_exec_t *exec, pl_prefill_t *prefill,
                                const pl_op_t *op)
 {
-    pl_chunk_t chunk = chunk_of(op);
-    int32_t room     = prefill->room > 0 ? prefill->room : 64;
+    int32_t room = prefill->room > 0 ? prefill->room : 64;
+    pl_chunk_t chunk;
     pl_status_t status;
 
     if (exec->rank >= exec->n_prefill) {
@@ -86,6 +102,7 @@ pl_status_t pl_prefill_reserve(pl_exec_t *exec, pl_prefill_t *prefill,
             return status;
         }
     }
+    chunk = chunk_of(exec, prefill, op);
     return exec->compute->ops->reserve(exec->compute, &chunk);
 }
 
@@ -96,11 +113,6 @@ void pl_prefill_free(pl_exec_t *exec, pl_prefill_t *prefill)
 
 /* ---- writing
  * ------------------------------------------------------------------ */
-
-static bool is_mine(const pl_exec_t *exec, const pass_t *pass, int32_t page)
-{
-    return pl_page_owner(pass->op->pages[page], exec->n_prefill) == exec->rank;
-}
 
 static int32_t rows_of(const pl_exec_t *exec, const pass_t *pass, int32_t page)
 {
@@ -162,27 +174,20 @@ static pl_status_t write_run(pl_exec_t *exec, pl_prefill_t *prefill,
 static pl_status_t write_layer(pl_exec_t *exec, pl_prefill_t *prefill,
                                const pass_t *pass, int32_t layer)
 {
-    int32_t n    = pass->op->n_pages;
-    int32_t page = pass->chunk.first_token / exec->page_tokens;
-    bool flips   = layer == 0; /* once a chunk */
+    const int32_t *own = pass->chunk.own_pages;
+    int32_t n          = pass->chunk.n_own_pages;
 
-    while (page < n) {
-        int32_t last = page;
-
-        if (!is_mine(exec, pass, page)) {
-            page++;
-            continue;
-        }
-        while ((last + 1 < n) && is_mine(exec, pass, last + 1)) {
+    for (int32_t first = 0, last = 0; first < n; first = last + 1) {
+        last = first;
+        while ((last + 1 < n) && (own[last + 1] == own[last] + 1)) {
             last++;
         }
-        PL_TRY(write_run(exec, prefill, pass, layer, page, last));
-        if (flips && pl_exec_injects(exec, PL_INJECT_FLIP_DEVICE)) {
+        PL_TRY(write_run(exec, prefill, pass, layer, own[first], own[last]));
+        if ((layer == 0) && (first == 0) && /* once a chunk */
+            pl_exec_injects(exec, PL_INJECT_FLIP_DEVICE)) {
             pl_exec_flip(exec, PL_FREED_DEVICE, prefill->slots[0], layer,
-                         rows_of(exec, pass, page));
+                         rows_of(exec, pass, own[0]));
         }
-        flips = false;
-        page  = last + 1;
     }
     return PL_OK;
 }
@@ -323,12 +328,8 @@ static pl_status_t read_layer(pl_exec_t *exec, pl_prefill_t *prefill,
 
 static void count_written(pl_exec_t *exec, const pass_t *pass)
 {
-    int32_t first = pass->chunk.first_token / exec->page_tokens;
-    int32_t own   = 0;
+    int32_t own = pass->chunk.n_own_pages;
 
-    for (int32_t page = first; page < pass->op->n_pages; page++) {
-        own += is_mine(exec, pass, page) ? 1 : 0;
-    }
     exec->counters->pages[PL_OP_PREFILL] += own;
     exec->counters->bytes[PL_OP_PREFILL] +=
         own *
@@ -339,8 +340,7 @@ pl_status_t pl_prefill_execute(pl_exec_t *exec, pl_prefill_t *prefill,
                                pl_moves_t *loads, const pl_op_t *op)
 {
     pl_exec_request_t *request = &exec->requests[op->request];
-    pass_t pass                = {
-                       .op = op, .chunk = chunk_of(op), .end = op->first_token + op->n_tokens};
+    pass_t pass = {.op = op, .end = op->first_token + op->n_tokens};
     bool ends_here;
 
     if (op->last) {
@@ -350,8 +350,9 @@ pl_status_t pl_prefill_execute(pl_exec_t *exec, pl_prefill_t *prefill,
     if (exec->rank >= exec->n_prefill) {
         return PL_OK;
     }
-    ends_here = op->last && (request->first_rank == exec->rank);
-    pass.hash = pl_exec_verifies(exec) || ends_here;
+    pass.chunk = chunk_of(exec, prefill, op);
+    ends_here  = op->last && (request->first_rank == exec->rank);
+    pass.hash  = pl_exec_verifies(exec) || ends_here;
     for (int32_t page = 0; page < op->n_pages; page++) {
         prefill->guards[page] =
             pl_exec_guard(exec, PL_FREED_DEVICE, op->pages[page], -1);

@@ -22,6 +22,7 @@ typedef struct pl_prefill {
     int32_t *rows[PL_STORES];
     uint64_t *guards; /* [page] what the words must say */
     int32_t *slots;   /* [page] scratch: own pages of a run */
+    int32_t *own;     /* [page] own pages of the chunk, ascending */
 } pl_prefill_t;
 
 /* Room for the views of a chunk on a prefill rank.  PL_OK, PL_ERR_MEMORY. */

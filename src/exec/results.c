@@ -151,6 +151,7 @@ pl_status_t pl_run_collect(run_rank_t *run)
     PL_TRY_GOTO(status, collect_digests(run, &results), out);
     PL_TRY_GOTO(status, collect_tokens(run, &results), out);
     PL_TRY_GOTO(status, collect_counters(run, &results), out);
+    PL_TRY_GOTO(status, pl_run_verify_cold(run, &results.view), out);
     if (run->params->done != NULL) {
         status = run->params->done(run->params->done_context, run->comm,
                                    run->engine, &results.view);

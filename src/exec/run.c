@@ -8,14 +8,15 @@
 #include "exec/cost.h"
 #include "exec/data.h"
 #include "exec/memory.h"
+#include "exec/model.h"
 #include "exec/run_internal.h"
 #include "exec/stamp.h"
 
 const char *pl_run_executor_name(int i)
 {
-    static const char *const names[] = {"stamp", "cost", NULL};
+    static const char *const names[] = {"model", "stamp", "cost", NULL};
 
-    return (i >= 0) && (i < 2) ? names[i] : NULL;
+    return (i >= 0) && (i < 3) ? names[i] : NULL;
 }
 
 static bool is_cost(const pl_run_params_t *params)
@@ -23,14 +24,27 @@ static bool is_cost(const pl_run_params_t *params)
     return strcmp(params->executor, "cost") == 0;
 }
 
+static bool is_model(const pl_run_params_t *params)
+{
+    return strcmp(params->executor, "model") == 0;
+}
+
 static pl_store_layout_t layout_of(const pl_run_params_t *params,
                                    int32_t n_slots)
 {
     pl_store_layout_t layout = params->layout;
 
+    if (is_model(params)) {
+        layout = pl_model_layout(params->model, params->kv_dtype, 0);
+    }
     layout.page_tokens = params->engine.page_tokens;
     layout.n_slots     = n_slots;
     return layout;
+}
+
+pl_store_layout_t pl_run_layout(const pl_run_params_t *params)
+{
+    return layout_of(params, 0);
 }
 
 int64_t pl_run_page_bytes(const pl_run_params_t *params)
@@ -60,12 +74,20 @@ static pl_status_t check_params(const pl_run_params_t *params,
                                 const pl_log_t *log)
 {
     const pl_engine_config_t *engine = &params->engine;
-    pl_store_layout_t layout         = layout_of(params, 0);
+    pl_store_layout_t layout;
 
-    if (!is_cost(params) && (strcmp(params->executor, "stamp") != 0)) {
+    if (!is_cost(params) && !is_model(params) &&
+        (strcmp(params->executor, "stamp") != 0)) {
         pl_log(log, PL_LOG_ERROR,
-               "no executor %s: --executor may be stamp or cost",
+               "no executor %s: --executor may be model, stamp or cost",
                params->executor);
+        return PL_ERR_ARGUMENT;
+    }
+    if (is_model(params) &&
+        ((params->model == NULL) || (params->weights == NULL))) {
+        pl_log(log, PL_LOG_ERROR,
+               "executor model needs a model: give --model, or --executor "
+               "stamp");
         return PL_ERR_ARGUMENT;
     }
     if (!is_cost(params) && ((engine->device_pages == PL_PAGES_UNLIMITED) ||
@@ -78,11 +100,12 @@ static pl_status_t check_params(const pl_run_params_t *params,
             params->executor);
         return PL_ERR_ARGUMENT;
     }
-    if (params->vocab_size < 1) {
+    if (!is_model(params) && (params->vocab_size < 1)) {
         pl_log(log, PL_LOG_ERROR, "a vocabulary of %" PRId32 " tokens",
                params->vocab_size);
         return PL_ERR_ARGUMENT;
     }
+    layout = layout_of(params, 0);
     return pl_store_layout_check(&layout, log);
 }
 
@@ -226,29 +249,77 @@ static pl_status_t open_cost(run_rank_t *run)
     return pl_cost_open(&params, &run->executor);
 }
 
-static pl_status_t open_stamp(run_rank_t *run)
+/* The longest request, prompt and output; how many are longer than the model
+ * was made for. */
+static int32_t longest(const pl_run_params_t *params, int32_t *n_over_p)
+{
+    const pl_engine_source_t *source = &params->source;
+    int32_t most                     = 1;
+
+    *n_over_p = 0;
+    for (int32_t i = 0; i < source->count; i++) {
+        const pl_request_t *request = source->request(source->context, i);
+        int32_t n = request->input_tokens + request->output_tokens;
+
+        most = n > most ? n : most;
+        *n_over_p += n > params->model->max_positions ? 1 : 0;
+    }
+    return most;
+}
+
+static pl_status_t open_model(const run_rank_t *run, pl_compute_t **compute_p)
 {
     const pl_run_params_t *params = run->params;
-    pl_store_layout_t layout      = layout_of(params, 0);
+    int32_t n_over                = 0;
+    pl_model_params_t model       = {.config      = params->model,
+                                     .weights     = params->weights,
+                                     .kv_dtype    = params->kv_dtype,
+                                     .page_tokens = params->engine.page_tokens,
+                                     .max_tokens  = longest(params, &n_over),
+                                     .tokens      = pl_data_tokens(run->executor),
+                                     .observer    = params->model_observer,
+                                     .log         = &run->log.log};
+
+    if ((n_over > 0) && (run->rank == 0)) {
+        pl_log(params->log, PL_LOG_WARN,
+               "%" PRId32 " of %" PRId32
+               " requests have more tokens than the model's %" PRId32
+               " positions: its output there means little",
+               n_over, params->source.count, params->model->max_positions);
+    }
+    return pl_model_open(&model, compute_p);
+}
+
+static pl_status_t open_stamp(const run_rank_t *run, pl_compute_t **compute_p)
+{
+    const pl_run_params_t *params = run->params;
+    pl_stamp_params_t stamp       = {.layout     = layout_of(params, 0),
+                                     .n_requests = params->source.count,
+                                     .vocab_size = params->vocab_size,
+                                     .expects    = params->verify != PL_VERIFY_OFF,
+                                     .tokens     = pl_data_tokens(run->executor)};
+
+    return pl_stamp_open(&stamp, compute_p);
+}
+
+static pl_status_t open_data(run_rank_t *run)
+{
+    const pl_run_params_t *params = run->params;
     pl_data_params_t data         = {.n_decode = params->engine.n_decode,
-                                     .layout   = layout,
+                                     .layout   = layout_of(params, 0),
                                      .pages    = tiers_of(run, run->rank),
                                      .verify   = params->verify,
                                      .source   = params->source,
                                      .prompts  = params->prompts,
                                      .inject   = &run->inject,
                                      .log      = &run->log.log};
-    pl_stamp_params_t stamp       = {.layout     = layout,
-                                     .n_requests = params->source.count,
-                                     .vocab_size = params->vocab_size,
-                                     .expects    = params->verify != PL_VERIFY_OFF};
     pl_compute_t *compute         = NULL;
 
     PL_TRY(check_memory(run));
     PL_TRY(pl_device_open(params->device, &run->log.log, &run->device));
     PL_TRY(pl_data_open(&data, run->comm, run->device, &run->executor));
-    stamp.tokens = pl_data_tokens(run->executor);
-    PL_TRY(pl_stamp_open(&stamp, &compute));
+    PL_TRY(is_model(params) ? open_model(run, &compute)
+                            : open_stamp(run, &compute));
     pl_data_set_compute(run->executor, compute);
     return PL_OK;
 }
@@ -265,7 +336,7 @@ static pl_status_t open_rank(run_rank_t *run)
         status = open_engine(run);
     }
     if (status == PL_OK) {
-        status = is_cost(run->params) ? open_cost(run) : open_stamp(run);
+        status = is_cost(run->params) ? open_cost(run) : open_data(run);
     }
     if (run->comm == NULL) {
         return status;
@@ -287,16 +358,16 @@ static void close_rank(run_rank_t *run)
 static pl_status_t run_rank(run_rank_t *run)
 {
     const pl_run_params_t *params = run->params;
-    pl_runner_params_t runner     = {.debug     = params->debug,
-                                     .seed      = params->engine.seed,
-                                     .reproduce = params->reproduce,
-                                     .report    = params->report,
-                                     .observer  = params->observer,
-                                     .inject    = &run->inject,
-                                     .log       = &run->log.log};
 
     PL_TRY(open_rank(run));
-    PL_TRY(pl_runner_run(&runner, run->engine, run->executor, run->comm));
+    run->runner = (pl_runner_params_t){.debug     = params->debug,
+                                       .seed      = params->engine.seed,
+                                       .reproduce = params->reproduce,
+                                       .report    = params->report,
+                                       .observer  = params->observer,
+                                       .inject    = &run->inject,
+                                       .log       = &run->log.log};
+    PL_TRY(pl_runner_run(&run->runner, run->engine, run->executor, run->comm));
     PL_TRY(pl_engine_check(run->engine));
     return pl_run_collect(run);
 }

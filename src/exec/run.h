@@ -5,6 +5,10 @@
  *                 executor on one engine without threads, however many ranks it
  *                 stands for
  *
+ * With --verify full and executor "model" every request is computed once more
+ * after the last tick: cold, alone, on one rank; digest and tokens are
+ * compared.
+ *
  * Both return the same on every rank's behalf: PL_OK; PL_ERR_VIOLATION (told by
  * rank 0); PL_ERR_RESOURCE (one line: what to raise or lower); PL_ERR_ARGUMENT;
  * PL_ERR_PEER where another rank said why; PL_ERR_DISAGREE, PL_ERR_COMM,
@@ -24,6 +28,7 @@
 #include "engine/engine.h"
 #include "exec/compute.h"
 #include "exec/executor.h"
+#include "exec/model.h"
 #include "exec/runner.h"
 #include "pool/store.h"
 #include "verify/inject.h"
@@ -43,12 +48,17 @@ typedef struct pl_run_params {
     pl_engine_config_t engine; /* page_bytes is filled in here */
     pl_engine_source_t source; /* borrowed; read by all ranks' threads */
     pl_token_reader_t prompts; /* borrowed likewise; prompt tokens only */
-    const char *executor;      /* "stamp", "cost" */
+    const char *executor;      /* "model", "stamp", "cost" */
     const char *device;        /* device/device.h; not for cost */
     pl_verify_t verify;
     pl_store_layout_t layout; /* layers and row sizes; page size and slots are
                                  the engine's */
     int32_t vocab_size;       /* of generated tokens, > 0 */
+    /* executor "model", which needs neither layout nor vocab_size: */
+    const pl_model_config_t *model; /* borrowed */
+    const pl_weights_t *weights;    /* borrowed; shared by all ranks */
+    pl_kv_dtype_t kv_dtype;
+    pl_model_observer_t model_observer; /* of every rank's own thread */
     bool debug;
     const char *reproduce; /* the command of this run, or NULL */
     pl_inject_t inject;    /* each rank gets its own copy */
@@ -73,8 +83,11 @@ PL_MUST_CHECK pl_status_t pl_run(const pl_run_params_t *params,
 PL_MUST_CHECK pl_status_t pl_run_local(const pl_run_params_t *params,
                                        double timeout_s);
 
-/* "stamp", "cost", NULL: executor i that a run can have. */
+/* "model", "stamp", "cost", NULL: executor i that a run can have. */
 const char *pl_run_executor_name(int i);
+
+/* How pages lie in the run; n_slots is 0. */
+pl_store_layout_t pl_run_layout(const pl_run_params_t *params);
 
 /* Bytes of one page in all layers and stores, as the cost model counts it. */
 int64_t pl_run_page_bytes(const pl_run_params_t *params);

@@ -1,4 +1,5 @@
-/* exec/run_internal.h - one rank of a run; shared by run.c and results.c. */
+/* exec/run_internal.h - one rank of a run; shared by run.c, results.c and
+ * run_cold.c. */
 #ifndef PL_EXEC_RUN_INTERNAL_H
 #define PL_EXEC_RUN_INTERNAL_H
 
@@ -20,6 +21,7 @@ typedef struct run_rank {
     int rank;        /* 0 if comm is NULL */
     rank_log_t log;
     pl_inject_t inject;
+    pl_runner_params_t runner;
     pl_device_t *device;
     pl_engine_t *engine;
     pl_executor_t *executor;
@@ -27,5 +29,10 @@ typedef struct run_rank {
 
 /* What the ranks know of all requests, together; then `done`.  Collective. */
 PL_MUST_CHECK pl_status_t pl_run_collect(run_rank_t *run);
+
+/* Executor "model" with --verify full: each request cold, alone, on one rank,
+ * against what came of it.  Collective.  PL_ERR_VIOLATION as in a tick. */
+PL_MUST_CHECK pl_status_t pl_run_verify_cold(run_rank_t *run,
+                                             const pl_run_results_t *results);
 
 #endif /* PL_EXEC_RUN_INTERNAL_H */

@@ -266,3 +266,23 @@ pl_status_t pl_runner_run(const pl_runner_params_t *params, pl_engine_t *engine,
     PL_ARRAY_FREE(&run.words);
     return status;
 }
+
+pl_status_t pl_runner_agree(const pl_runner_params_t *params,
+                            pl_engine_t *engine, pl_executor_t *executor,
+                            pl_comm_t *comm, pl_status_t mine, bool *more)
+{
+    runner_t run = {
+        .params = params, .engine = engine, .executor = executor, .comm = comm};
+    int32_t n          = 0;
+    pl_status_t status = room_for(&run, 1, &n);
+
+    if (status == PL_OK) {
+        run.words.items[WORD_PLAN] = *more ? 1 : 0;
+        status                     = agree_on_tick(&run, n, mine);
+    }
+    if (status == PL_OK) {
+        *more = run.words.items[WORD_PLAN] != 0;
+    }
+    PL_ARRAY_FREE(&run.words);
+    return status;
+}

@@ -54,4 +54,13 @@ PL_MUST_CHECK pl_status_t pl_runner_run(const pl_runner_params_t *params,
                                         pl_executor_t *executor,
                                         pl_comm_t *comm);
 
+/* Collective, after a good run: one more agreement.  `mine` is what this rank
+ * has to say of itself, *more is set if any rank passed true; violations are
+ * exchanged and told as in a tick.  Statuses as above. */
+PL_MUST_CHECK pl_status_t pl_runner_agree(const pl_runner_params_t *params,
+                                          pl_engine_t *engine,
+                                          pl_executor_t *executor,
+                                          pl_comm_t *comm, pl_status_t mine,
+                                          bool *more);
+
 #endif /* PL_EXEC_RUNNER_H */

@@ -1,0 +1,41 @@
+/* exec/model_internal.h - rows of a forward pass in page stores; a request
+ * computed cold.  Shared by model.c and model_cold.c. */
+#ifndef PL_EXEC_MODEL_INTERNAL_H
+#define PL_EXEC_MODEL_INTERNAL_H
+
+#include "exec/model.h"
+#include "model/transformer.h"
+
+/* Store the KV of token i of the step: row `row` of the page in a slot. */
+void pl_model_put(pl_forward_t *forward, int32_t layer, int32_t i,
+                  const pl_store_t *store, int32_t slot, int32_t row);
+
+/* All rows of a request whose page p lies in slot slots[p]: views[PL_STORES].
+ */
+void pl_model_views(const pl_store_t *store, int32_t layer,
+                    const int32_t *slots, int32_t n_tokens, pl_view_t *views);
+
+/* Tokens that the model knows: PL_ERR_INPUT with one line if not. */
+PL_MUST_CHECK pl_status_t pl_model_check_tokens(const pl_model_params_t *params,
+                                                int32_t request, int32_t first,
+                                                const int32_t *tokens,
+                                                int32_t n);
+
+/* What a cold computation keeps between its pieces; {0} is closed. */
+typedef struct pl_model_cold {
+    pl_forward_t *forward;
+    pl_store_t store; /* pages in order, of this request alone */
+    int32_t *slots;   /* [page] the identity */
+    int32_t *tokens;  /* [piece] */
+    int32_t *positions;
+    float *logits; /* [vocab_size] */
+    int32_t room;  /* tokens in the store */
+} pl_model_cold_t;
+
+/* One piece more of `cold` (exec/compute.h).  PL_ERR_MEMORY, PL_ERR_INPUT. */
+PL_MUST_CHECK pl_status_t pl_model_cold_piece(const pl_model_params_t *params,
+                                              pl_model_cold_t *state,
+                                              pl_cold_t *cold);
+void pl_model_cold_close(pl_model_cold_t *state);
+
+#endif /* PL_EXEC_MODEL_INTERNAL_H */
