@@ -17,6 +17,7 @@ exec_trace_t *exec_trace_make(const exec_trace_params_t *params)
     pl_rng_t rng        = pl_rng_seed(params->seed);
 
     trace->seed     = params->seed;
+    trace->vocab    = TEST_VOCAB;
     trace->n        = params->n;
     trace->requests = calloc((size_t)params->n, sizeof(*trace->requests));
     for (int32_t i = 0; i < params->n; i++) {
@@ -55,6 +56,10 @@ static void tokens_of(void *context, int32_t i, int32_t first, int32_t n,
     const exec_request_t *one = &trace->requests[i];
 
     assert(first + n <= one->request.input_tokens); /* on any thread */
+    if (trace->texts != NULL) {
+        memcpy(tokens, trace->texts[i] + first, (size_t)n * sizeof(*tokens));
+        return;
+    }
     for (int32_t t = first; t < first + n; t++) {
         uint64_t stream = t < one->shared ? (uint64_t)one->document
                                           : UINT64_C(1000) + (uint64_t)i;
@@ -62,7 +67,7 @@ static void tokens_of(void *context, int32_t i, int32_t first, int32_t n,
         tokens[t - first] =
             (int32_t)(pl_mix64(trace->seed + stream * UINT64_C(1000003) +
                                (uint64_t)t) %
-                      TEST_VOCAB);
+                      (uint64_t)trace->vocab);
     }
 }
 

@@ -23,8 +23,10 @@ typedef struct exec_request {
 
 typedef struct exec_trace {
     uint64_t seed;
+    int32_t vocab; /* TEST_VOCAB, unless a test says otherwise */
     int32_t n;
     exec_request_t *requests;
+    int32_t **texts; /* [n] prompts; NULL: drawn from the seed */
 } exec_trace_t;
 
 typedef struct exec_trace_params {
