@@ -238,13 +238,20 @@ static pl_status_t run_done(void *context, pl_comm_t *comm,
 
 /* ---- options to parameters ---- */
 
+/* For what every rank finds alike. */
+static const pl_log_t *log_of_rank0(const run_t *run)
+{
+    return run->cli->world.rank == 0 ? &run->cli->log : NULL;
+}
+
 static pl_status_t open_trace(run_t *run)
 {
     const pl_options_t *o    = &run->cli->options;
+    const pl_log_t *log      = log_of_rank0(run);
     pl_trace_params_t params = pl_trace_params_default();
 
     if (o->trace == NULL) {
-        pl_log(&run->cli->log, PL_LOG_ERROR,
+        pl_log(log, PL_LOG_ERROR,
                "option --trace is missing; name a file of requests");
         return PL_ERR_ARGUMENT;
     }
@@ -260,9 +267,7 @@ static pl_status_t open_trace(run_t *run)
         pl_cli_model_trace(&run->model, &params);
     }
     run->params.vocab_size = params.vocab_size;
-    return pl_trace_open(&params,
-                         run->cli->world.rank == 0 ? &run->cli->log : NULL,
-                         &run->trace);
+    return pl_trace_open(&params, log, &run->trace);
 }
 
 static int32_t pages_of(int64_t option)
@@ -298,7 +303,7 @@ static pl_engine_config_t engine_config(const pl_options_t *o)
 static pl_status_t parse_injections(run_t *run)
 {
     const pl_option_strings_t *texts = &run->cli->options.inject;
-    const pl_log_t *log = run->cli->world.rank == 0 ? &run->cli->log : NULL;
+    const pl_log_t *log              = log_of_rank0(run);
 
     for (size_t i = 0; i < texts->n; i++) {
         PL_TRY(pl_inject_parse(&run->params.inject, texts->items[i], log));
@@ -340,6 +345,9 @@ static pl_status_t fill_params(run_t *run)
         params->events_context = run;
     }
     if (o->executor == PL_OPT_EXECUTOR_MODEL) {
+        /* A trace says how long its answers were; prompts alone do not. */
+        params->engine.stops =
+            strcmp(pl_trace_format(run->trace), "prompts") == 0;
         PL_TRY(pl_cli_model_params(&run->model, run->cli, params));
     }
     return parse_injections(run);

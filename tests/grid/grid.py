@@ -1,0 +1,223 @@
+#!/usr/bin/python3
+"""The same requests, however they are run: equal digests, equal tokens.
+
+A request's KV digest and its tokens are functions of its prompt alone.  So the
+number of ranks, the page size, the chunk, the write policy, the ownership rule,
+the comm, the device, and whether decode has ranks of its own must not show in
+them.  This runs a base point and each axis around it, then random corners of
+the whole grid, and compares request by request.  Besides, of every point:
+--json and the snapshot agree, and /events alone gives /lanes and /hicache.
+What the base point counts is compared with tests/golden; with
+PAGELANE_UPDATE_GOLDEN=1 it is written there.
+
+  grid.py --program PAGELANE --tier small|base [--seed N] [--corners N]
+          [--keep DIR]
+"""
+import argparse
+import contextlib
+import io
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path[:0] = [TESTS, os.path.join(TESTS, "support")]
+import pagelane_run  # noqa: E402
+import replay_events  # noqa: E402
+
+# Pools per rank at C = 8 and 64-token pages; other points keep the total.
+TIERS = {
+    "base": dict(device_pages=3000, host_pages=8000, decode_pages=4096,
+                 block=512, args=["--limit", "500"]),
+    "small": dict(device_pages=250, host_pages=600, decode_pages=4096,
+                  block=64, args=["--block-tokens", "64"]),
+}
+BASE = dict(c=8, d=0, page=64, chunk=512, policy="write_through",
+            ownership="zigzag", comm="local", device="cpu", explore=0)
+
+
+def axes(tier):
+    """The base point first; comm mpi is an axis like the others."""
+    points = [dict(), dict(comm="mpi"), dict(c=1), dict(c=2), dict(c=3),
+              dict(c=4), dict(d=1), dict(d=2), dict(chunk=8192),
+              dict(page=16), dict(page=128),
+              dict(policy="write_through_selective"),
+              dict(policy="write_back"), dict(ownership="round-robin")]
+    if tier == "small":
+        points += [dict(chunk=64), dict(comm="mpi", c=3, d=1),
+                   dict(comm="mpi", c=2, device="guard", explore=3),
+                   dict(device="guard", explore=2, d=1)]
+    return points
+
+
+def corner(rng):
+    page = rng.choice([16, 32, 64, 100, 128])
+    return dict(c=rng.choice([1, 2, 3, 4, 5, 8]), d=rng.choice([0, 1, 2]),
+                page=page, chunk=page * rng.choice([1, 4, 8, 64]),
+                policy=rng.choice(["write_through", "write_through_selective",
+                                   "write_back"]),
+                ownership=rng.choice(["zigzag", "round-robin", "interleave:3"]),
+                comm=rng.choice(["local", "local", "mpi"]),
+                device=rng.choice(["cpu", "guard"]),
+                explore=rng.choice([0, 4]))
+
+
+def pages(total_at_base, point):
+    """The same tokens in all ranks' pools together."""
+    tokens = total_at_base * BASE["c"] * BASE["page"]
+    return max(tokens // (point["c"] * point["page"]), 1)
+
+
+def arguments(trace, tier, point, snapshot):
+    sizes = TIERS[tier]
+    return ["--trace", trace, *sizes["args"],
+            "--ranks", point["c"] + point["d"], "--decode-ranks", point["d"],
+            "--page-size", point["page"], "--chunk", point["chunk"],
+            "--device-pages", pages(sizes["device_pages"], point),
+            "--host-pages", pages(sizes["host_pages"], point),
+            "--decode-pages",
+            sizes["decode_pages"] * BASE["page"] // point["page"],
+            "--write-policy", point["policy"],
+            "--ownership", point["ownership"], "--comm", point["comm"],
+            "--device", point["device"], "--explore", point["explore"],
+            "--stamp-layers", "2", "--stamp-row-bytes", "64",
+            "--max-new", "16", "--verify", "digest", "--snapshot", snapshot,
+            "--json"]
+
+
+# ---- what is compared ----
+
+def differs(first, found):
+    """Name of the first column that is not the same, or None."""
+    for name in ("failed", "digest", "tokens_offset", "tokens"):
+        if not np.array_equal(first.requests[name], found.requests[name]):
+            return name
+    return None
+
+
+def counts(tier, s):
+    """The golden counts of a base point."""
+    beyond = s.requests["device_hit_tokens"].astype(int) - TIERS[tier]["block"]
+    return dict(
+        requests=len(s.requests["failed"]), failed=s.sum("failed"),
+        prompt_tokens=s.sum("prompt_tokens"),
+        generated_tokens=s.sum("generated_tokens"),
+        device_hit_tokens=s.sum("device_hit_tokens"),
+        device_hit_tokens_beyond_the_first_block=int(
+            beyond.clip(min=0).sum()),
+        host_hit_tokens=s.sum("host_hit_tokens"),
+        page_checks=s.data["page_checks"],
+        kv_digest=pagelane_run.fold_digests(s.requests["digest"]),
+        **{"cache_" + k: v for k, v in sorted(s.cache.items())},
+        **{"engine_" + k: v for k, v in sorted(s.engine.items())})
+
+
+def check_counts(tier, found):
+    """Laws of the base point, then the exact numbers; a list of complaints."""
+    some = ["cache_evictions", "cache_loads", "cache_deficits",
+            "cache_retries", "device_hit_tokens", "host_hit_tokens"]
+    if tier == "small":
+        some.append("device_hit_tokens_beyond_the_first_block")
+    bad = [f"{name} is 0" for name in some if found[name] <= 0]
+    if tier == "base" and found["page_checks"] < 1000000:
+        bad.append(f"only {found['page_checks']} page checks")
+    if found["failed"] != 0:
+        bad.append(f"{found['failed']} requests failed")
+    path = os.path.join(TESTS, "golden", f"{tier}.json")
+    if os.environ.get("PAGELANE_UPDATE_GOLDEN") == "1" and not bad:
+        with open(path, "w") as file:
+            file.write(json.dumps(found, indent=2) + "\n")
+    with open(path) as file:
+        golden = json.load(file)
+    return bad + [f"{name}: {found.get(name)}, golden {golden.get(name)}"
+                  for name in dict(golden, **found)
+                  if found.get(name) != golden.get(name)]
+
+
+class Grid:
+    def __init__(self, args, trace, folder):
+        self.args, self.trace, self.folder = args, trace, folder
+        self.first, self.n, self.failed = None, 0, 0
+
+    def verdict(self, run, snapshot):
+        if run.status != 0:
+            return f"exit {run.status}: {run.stderr.strip()[-600:]}"
+        found = pagelane_run.Snapshot(snapshot)
+        self.first = self.first or found
+        field = differs(self.first, found)
+        if field is not None:
+            return f"{field} differs"
+        field = pagelane_run.summary_differs(run.json(), found)
+        if field is not None:
+            return field
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            agrees = replay_events.check(snapshot) == 0
+        return "equal" if agrees else said.getvalue().strip()
+
+    def point(self, point):
+        name = " ".join(f"{k}={v}" for k, v in point.items()
+                        if self.n == 0 or v != BASE[k])
+        snapshot = os.path.join(self.folder, f"point{self.n:02d}.h5")
+        start = time.monotonic()
+        run = pagelane_run.Run(
+            self.args.program, timeout=1200, *arguments(
+                self.trace, self.args.tier, point, snapshot))
+        took = time.monotonic() - start
+        verdict = self.verdict(run, snapshot)
+        print(f"  {name:60s} {took:6.1f} s  {verdict}", flush=True)
+        if verdict != "equal":
+            self.failed += 1
+            print("    " + " ".join(run.line), flush=True)
+        self.n += 1
+        if not self.args.keep and os.path.exists(snapshot):
+            os.unlink(snapshot)
+
+    def golden(self):
+        bad = ["the base point failed"] if self.first is None else \
+            check_counts(self.args.tier, counts(self.args.tier, self.first))
+        for line in bad:
+            print(f"  golden: {line}", flush=True)
+        self.failed += len(bad) > 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--program", required=True)
+    parser.add_argument("--tier", choices=sorted(TIERS), default="small")
+    parser.add_argument("--seed", type=int, help="of the corners",
+                        default=os.environ.get("PL_TEST_SEED",
+                                               int(time.time())))
+    parser.add_argument("--corners", type=int, default=4)
+    parser.add_argument("--keep", help="folder for the snapshots")
+    args = parser.parse_args()
+
+    trace = pagelane_run.SLICE
+    if args.tier == "base":
+        trace = pagelane_run.conversation_trace()
+    if trace is None:
+        print("skipped: no conversation_trace.jsonl; set PAGELANE_SHARED to a "
+              "folder that has traces/mooncake/conversation_trace.jsonl")
+        return pagelane_run.SKIPPED
+    rng = random.Random(args.seed)
+    print(f"grid: tier {args.tier}, PL_TEST_SEED={args.seed}", flush=True)
+    points = [dict(BASE, **axis) for axis in axes(args.tier)]
+    points += [dict(BASE, **corner(rng)) for _ in range(args.corners)]
+    with tempfile.TemporaryDirectory() as scratch:
+        grid = Grid(args, trace, args.keep or scratch)
+        os.makedirs(grid.folder, exist_ok=True)
+        for point in points:
+            grid.point(point)
+            if grid.n == 1:
+                grid.golden()
+    print(f"{grid.n} points, {grid.failed} failures")
+    return 1 if grid.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
