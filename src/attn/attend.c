@@ -20,7 +20,7 @@ size_t pl_attend_scratch(const pl_row_layout_t *layout, int32_t n_heads,
 static void load_rows(const pl_view_t *latent, const pl_row_layout_t *layout,
                       const int32_t *positions, int32_t n, float *rows)
 {
-    const size_t used   = (size_t)(layout->kv_lora + layout->rope);
+    const size_t used   = (size_t)layout->kv_lora + (size_t)layout->rope;
     const size_t stride = round_up(layout->kv_lora + layout->rope);
 
     for (int32_t i = 0; i < n; i++, rows += stride) {

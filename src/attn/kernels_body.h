@@ -77,16 +77,20 @@ static void product(const float *x, size_t x_stride, int32_t m,
         product_tile(TILE, x, x_stride, panel, panel_stride, k, y, y_stride,
                      columns, add);
     }
-    if (TILE > 4 && m >= 4) {
+#if TILE > 4
+    if (m >= 4) {
         product_tile(4, x, x_stride, panel, panel_stride, k, y, y_stride,
                      columns, add);
         m -= 4, x += 4 * x_stride, y += 4 * y_stride;
     }
-    if (TILE > 2 && m >= 2) {
+#endif
+#if TILE > 2
+    if (m >= 2) {
         product_tile(2, x, x_stride, panel, panel_stride, k, y, y_stride,
                      columns, add);
         m -= 2, x += 2 * x_stride, y += 2 * y_stride;
     }
+#endif
     if (m >= 1) {
         product_tile(1, x, x_stride, panel, panel_stride, k, y, y_stride,
                      columns, add);
@@ -181,7 +185,9 @@ static void relu_sum(const float *products, const float *weights, int32_t heads,
 {
     vector_t sums[PARTS];
 
-    memcpy(sums, scores, sizeof(sums));
+    for (int j = 0; j < PARTS; j++) {
+        sums[j] = load(scores + j * PL_WIDTH);
+    }
     for (int32_t h = 0; h < heads; h++, products += PL_LANES) {
         for (int j = 0; j < PARTS; j++) {
             vector_t value = load(products + j * PL_WIDTH) * scale;
@@ -191,7 +197,9 @@ static void relu_sum(const float *products, const float *weights, int32_t heads,
             sums[j] += value * weights[h];
         }
     }
-    memcpy(scores, sums, sizeof(sums));
+    for (int j = 0; j < PARTS; j++) {
+        store(scores + j * PL_WIDTH, sums[j]);
+    }
 }
 
 /* Partial sums to one: halves added to halves. */
@@ -219,7 +227,9 @@ ALWAYS float sum_of(const float *x, int32_t n, float shift, bool square)
             sums[j] += square ? value * value : value;
         }
     }
-    memcpy(lanes, sums, sizeof(lanes));
+    for (int j = 0; j < PARTS; j++) {
+        store(lanes + j * PL_WIDTH, sums[j]);
+    }
     for (int lane = 0; i < n; i++, lane++) {
         float value = x[i] - shift;
 

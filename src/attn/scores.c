@@ -27,11 +27,12 @@ static void next_lanes(walk_t *walk, lanes_t *lanes)
 
     lanes->n = rest < PL_LANES ? rest : PL_LANES;
     for (int32_t j = 0; j < lanes->n; j++, walk->position++, walk->row++) {
-        if (walk->row == form->page_tokens || walk->page == NULL) {
+        if (walk->page == NULL || walk->row == form->page_tokens) {
             walk->page = pl_view_page(walk->view, walk->position);
             walk->row  = 0;
         }
-        lanes->keys[j] = walk->page + pl_row_key(form, walk->row);
+        lanes->keys[j]   = walk->page + pl_row_key(form, walk->row);
+        lanes->scales[j] = 1.0F;
         if (form->scale_bytes > 0) {
             memcpy(&lanes->scales[j],
                    walk->page + pl_row_scale(form, walk->row), sizeof(float));

@@ -12,7 +12,7 @@ static bool comes_before(const float *values, int32_t i, int32_t j)
     if (isnan(values[i]) || isnan(values[j])) {
         return isnan(values[i]) == isnan(values[j]) ? i < j : !isnan(values[i]);
     }
-    return values[i] > values[j] || (values[i] == values[j] && i < j);
+    return values[i] > values[j] || (i < j && values[i] == values[j]);
 }
 
 /* Mark the k first of n values in that order: 1.0, the others 0.0. */
