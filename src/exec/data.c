@@ -13,6 +13,8 @@ typedef struct data {
     pl_moves_t moves;
     pl_sends_t sends;
     pl_prefill_t prefill;
+    const int32_t *ends; /* [n_ends] end-of-sequence tokens */
+    int32_t n_ends;
 } data_t;
 
 static data_t *begin(pl_executor_t *self, const pl_plan_t *plan)
@@ -70,6 +72,19 @@ static pl_status_t data_reserve(pl_executor_t *self, const pl_plan_t *plan,
 /* ---- settle
  * --------------------------------------------------------------------- */
 
+/* Is the newest token that this rank knows of a request an end of sequence? The
+ * others of its tokens were asked about when they were the newest. */
+static bool has_ended(const data_t *data, int32_t request)
+{
+    const pl_exec_request_t *held = &data->exec.requests[request];
+    bool ends                     = false;
+
+    for (int32_t i = 0; (held->generated.n > 0) && (i < data->n_ends); i++) {
+        ends |= held->generated.items[held->generated.n - 1] == data->ends[i];
+    }
+    return ends;
+}
+
 static pl_status_t data_settle(pl_executor_t *self, const pl_plan_t *plan,
                                uint64_t *bits)
 {
@@ -86,6 +101,11 @@ static pl_status_t data_settle(pl_executor_t *self, const pl_plan_t *plan,
         }
         if (failed) {
             pl_plan_set_bit(bits, plan->n_ops + i);
+        }
+    }
+    for (int32_t i = 0; i < plan->n_watched; i++) {
+        if (has_ended(data, plan->watched[i])) {
+            pl_plan_set_bit(bits, plan->n_ops + plan->n_due + i);
         }
     }
     return PL_OK;
@@ -230,6 +250,8 @@ pl_status_t pl_data_open(const pl_data_params_t *params, pl_comm_t *comm,
     exec->comm         = comm;
     exec->device       = device;
     exec->inject       = params->inject;
+    data->ends         = params->ends;
+    data->n_ends       = params->n_ends;
     exec->source       = params->source;
     exec->prompts      = params->prompts;
     exec->violations   = &data->executor.violations;

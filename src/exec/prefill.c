@@ -320,6 +320,11 @@ static pl_status_t read_layer(pl_exec_t *exec, pl_prefill_t *prefill,
         views[which].form     = store->form[which];
         views[which].n_tokens = pass->end;
     }
+    /* What was found bad ends the run with this tick; attention never sees it.
+     */
+    if (exec->violations->n > 0) {
+        return PL_OK;
+    }
     return exec->compute->ops->read(exec->compute, &pass->chunk, layer, views);
 }
 

@@ -315,6 +315,10 @@ static pl_status_t open_data(run_rank_t *run)
                                      .log      = &run->log.log};
     pl_compute_t *compute         = NULL;
 
+    if (is_model(params)) {
+        data.ends   = params->model->eos;
+        data.n_ends = params->model->n_eos;
+    }
     PL_TRY(check_memory(run));
     PL_TRY(pl_device_open(params->device, &run->log.log, &run->device));
     PL_TRY(pl_data_open(&data, run->comm, run->device, &run->executor));
