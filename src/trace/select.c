@@ -1,5 +1,6 @@
 /* From the rows of a file to the requests of a trace. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "trace/internal.h"
 
@@ -55,7 +56,9 @@ static void warn_of_row_values(const pl_trace_t *trace,
             break;
         }
     }
-    if (params->paced && (row[0].time_ns == PL_TRACE_NO_TIME)) {
+    /* Prompts alone never have times; nobody expects them. */
+    if (params->paced && (row[0].time_ns == PL_TRACE_NO_TIME) &&
+        (strcmp(pl_trace_format(trace), "prompts") != 0)) {
         pl_log(source->log, PL_LOG_WARN,
                "%s: no timestamps: all requests arrive at time 0",
                source->name);
