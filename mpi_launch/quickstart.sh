@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # quickstart.sh - install what is missing, build, and run the main job on what the
-# project ships: 200 requests of a public trace on 4 prefill ranks and 1 decode
-# rank, each page checked, a summary and a snapshot at the end.
+# project ships: a tiny GLM model and requests of a public trace on 4 prefill ranks
+# and 1 decode rank, each page checked and each answer recomputed cold and alone; a
+# summary and a snapshot at the end.
 set -eu
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -26,9 +27,10 @@ run() {
     "$@"
 }
 run "$pagelane" run --trace datasets/mooncake_conversation_slice.jsonl \
-    --block-tokens 64 --ranks 5 --decode-ranks 1 \
-    --device-pages 400 --host-pages 1200 --chunk 512 --max-new 16 \
-    --verify digest --snapshot "$snapshot"
+    --limit 120 --block-tokens 32 --model examples/glm-tiny \
+    --ranks 5 --decode-ranks 1 --page-size 16 --chunk 512 \
+    --device-pages 120 --host-pages 3000 --max-new 16 \
+    --verify full --snapshot "$snapshot"
 cat <<TEXT
 
 The run is written down in $snapshot. Next:
