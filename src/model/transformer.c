@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
 
