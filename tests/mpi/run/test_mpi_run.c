@@ -94,8 +94,8 @@ START_TEST(processes_give_what_virtual_ranks_give)
 }
 END_TEST
 
-/* More ranks than a prompt has pages: some own none of it, and with two decode
- * ranks one request leaves the other with nothing to do. */
+/* 9.16, 9.29, I12: more ranks than a prompt has pages: some own none of it, and
+ * with two decode ranks one request leaves the other with nothing to do. */
 START_TEST(idle_ranks_take_part)
 {
     exec_trace_params_t short_prompts = {.seed       = 3,

@@ -3,7 +3,7 @@
  * Laws, after every step: each prefix's page is in the tree once and holds what
  * was computed for it, on device and on host (9.53 in small); pages are
  * conserved by lane and none is handed out while a copy works on it; copies
- * move no page and change no owner (9.25, 9.27, 9.28); device and
+ * move no page and change no owner (9.25, 9.27, 9.28, I2); device and
  * device-or-host sets are prefix-closed (9.32); what a request has locked
  * stays; two caches with the same calls are equal in state, events and counters
  * (9.1, 9.3, 9.34); and who replays the events alone arrives at the same lanes,

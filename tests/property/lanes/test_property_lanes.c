@@ -3,7 +3,7 @@
  * Laws: allocator and model agree on every status, page, count, deficit and
  * generation; the mirror gives the same pages and the same state hash; a call
  * that does not succeed leaves the hash as it was; the counters survive a
- * recount.  9.3 mirrored lanes, 9.7 all or nothing, 9.10 both counts, 9.11
+ * recount.  9.3 mirrored lanes, I3, 9.7 all or nothing, 9.10 both counts, 9.11
  * double free and wrong lane, 9.12 groups.
  */
 #include <pagelane/lanes.h>

@@ -221,6 +221,7 @@ START_TEST(peek_leaves_no_trace)
 }
 END_TEST
 
+/* I11 */
 START_TEST(namespaces_share_nothing)
 {
     pl_node_t *a;

@@ -88,8 +88,8 @@ static homes_t homes_of(drive_params_t *params)
 
 START_TEST(the_emptiest_home_is_taken)
 {
-    drive_request_t script[20];
-    drive_params_t params = scene(script, N(script));
+    drive_request_t script[20] = {{0}};
+    drive_params_t params      = scene(script, N(script));
     drive_result_t result;
     homes_t homes;
 
@@ -132,8 +132,8 @@ static void look_at_growth(void *context, const pl_engine_t *engine,
  * first of one */
 START_TEST(decode_grows_a_page_at_a_time)
 {
-    drive_request_t script[9];
-    drive_params_t params = scene(script, N(script));
+    drive_request_t script[9] = {{0}};
+    drive_params_t params     = scene(script, N(script));
     drive_result_t result;
     int n_steps = 0;
 
@@ -156,8 +156,8 @@ END_TEST
  * pool's last page. */
 START_TEST(the_youngest_goes_and_resumes_come_first)
 {
-    drive_request_t script[12];
-    drive_params_t params = scene(script, N(script));
+    drive_request_t script[12] = {{0}};
+    drive_params_t params      = scene(script, N(script));
     drive_result_t result;
     homes_t homes;
 
@@ -188,8 +188,8 @@ static bool offloads_fail(void *context, const pl_op_t *op, bool at_end)
 
 START_TEST(without_a_buffer_it_comes_back_as_a_prompt)
 {
-    drive_request_t script[6];
-    drive_params_t params = scene(script, N(script));
+    drive_request_t script[6] = {{0}};
+    drive_params_t params     = scene(script, N(script));
     drive_result_t result;
 
     for (int32_t i = 0; i < N(script); i++) {

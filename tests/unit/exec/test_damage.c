@@ -150,6 +150,7 @@ static void damaged(rig_t *rig, void *context)
     out->seen = rig_violations(rig);
 }
 
+/* 9.24, I5, I6, I7: in which tier and store, and which page */
 START_TEST(damage_is_seen_where_it_is)
 {
     static const struct {

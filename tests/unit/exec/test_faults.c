@@ -63,8 +63,8 @@ static const struct {
 
 #define N_CAUGHT ((int)(sizeof(caught) / sizeof(caught[0])))
 
-/* The historical bug, and a flipped bit in each tier; the same line each time,
- * then the command. */
+/* 9.52, I2, I6, I7: the historical bug, and a flipped bit in each tier; the
+ * same line each time, then the command. */
 START_TEST(violations_are_caught_and_located)
 {
     pl_run_params_t params = base;
@@ -228,7 +228,7 @@ static pl_status_t run_one(void *context, pl_comm_t *comm)
     return all->status[comm->rank];
 }
 
-/* 9.33 whatever differs is found in debug mode, on all ranks, and named */
+/* 9.33, I4: whatever differs is found in debug mode, on all ranks, and named */
 START_TEST(ranks_that_differ_are_found)
 {
     log_capture_t said;

@@ -106,8 +106,8 @@ START_TEST(transfer_ends_when_all_ranks_have_reported)
 }
 END_TEST
 
-/* 9.44 failure is sticky and wins; 9.45 its pages are held until all writers
- * have acknowledged */
+/* 9.44, I9: failure is sticky and wins; 9.45 its pages are held until all
+ * writers have acknowledged */
 START_TEST(failure_is_sticky)
 {
     pl_transfer_t transfer;

@@ -130,7 +130,8 @@ START_TEST(other_rules)
 }
 END_TEST
 
-/* Copies that come as late as they may, operations that end in later ticks */
+/* I10: copies that come as late as they may, operations that end in later ticks
+ */
 START_TEST(late_copies)
 {
     static const char *const delay[] = {"load.delay", NULL};
@@ -189,6 +190,7 @@ START_TEST(shared_index)
 }
 END_TEST
 
+/* 9.51 what is not asked for is not done: no page is checked or poisoned */
 START_TEST(verification_modes)
 {
     static const pl_verify_t modes[] = {PL_VERIFY_OFF, PL_VERIFY_FULL};
@@ -198,6 +200,8 @@ START_TEST(verification_modes)
     params.verify = modes[_i];
     result        = same_as_base(&params, "verify");
     ck_assert_int_eq(result->counters.page_checks > 0,
+                     modes[_i] != PL_VERIFY_OFF);
+    ck_assert_int_eq(result->counters.poisoned_pages > 0,
                      modes[_i] != PL_VERIFY_OFF);
     exec_result_free(result);
 }
@@ -236,7 +240,7 @@ START_TEST(preemption)
 }
 END_TEST
 
-/* The same run twice is the same run: counters of all kinds included. */
+/* I10: the same run twice is the same run: counters of all kinds included. */
 START_TEST(runs_repeat)
 {
     pl_run_params_t params = base;
@@ -290,7 +294,7 @@ START_TEST(cost_counts_the_same)
 }
 END_TEST
 
-/* Corners of the whole grid at random. */
+/* 9.54, I7, I12: corners of the whole grid at random. */
 START_TEST(random_corners)
 {
     static const int32_t sizes[] = {1, 4, 16, 33, 64};

@@ -22,7 +22,7 @@ static pl_ownership_t interleave(int32_t width)
 
 /* ----------------------------------------------------------- page and slot */
 
-/* 9.1 one pure owner function, bijective; -1 maps to -1 */
+/* 9.1, I1: one pure owner function, bijective; -1 maps to -1 */
 START_TEST(page_and_owner_with_slot_are_one_to_one)
 {
     static const int lanes[] = {1, 2, 3, 4, 8, 127};
@@ -178,7 +178,7 @@ static void assert_zigzag_laws(int32_t n, int n_ranks)
 }
 
 /* 9.15 blocks by base and remainder; permutation and sum; 0..4C+1 units, so
- * 2C-1, 2C and 2C+1 too.  9.4, 9.16 short chunks: ranks with nothing */
+ * 2C-1, 2C and 2C+1 too.  9.4, 9.16, I12: short chunks: ranks with nothing */
 START_TEST(zigzag_laws_hold_at_every_small_length)
 {
     for (int c = 1; c <= 16; c++) {

@@ -61,6 +61,7 @@ START_TEST(what_was_sealed_is_whole)
 }
 END_TEST
 
+/* 9.38 a torn or changed file is found */
 START_TEST(other_bytes_are_found)
 {
     size_t n        = SIZES[_i];

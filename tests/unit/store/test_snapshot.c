@@ -353,6 +353,7 @@ static void die_before_rename(const snapshot_sample_t *sample)
     _exit((int)pl_comm_run_local(1, 1, 60.0, NULL, write_and_die, &copy));
 }
 
+/* 9.38, I8: the name stands for a whole file at any moment */
 START_TEST(killed_before_the_rename_leaves_the_old_file)
 {
     snapshot_sample_params_t params = snapshot_sample_params(2);
@@ -379,8 +380,8 @@ START_TEST(killed_before_the_rename_leaves_the_old_file)
 }
 END_TEST
 
-/* The disk is full, as far as this process can tell: after some bytes, writes
- * fail. */
+/* 9.38, I8: the disk is full, as far as this process can tell: after some
+ * bytes, writes fail. */
 static void write_to_full_disk(const snapshot_sample_t *sample)
 {
     struct rlimit limit = {64 * 1024, 64 * 1024};

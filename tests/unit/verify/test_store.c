@@ -11,8 +11,8 @@ static const int32_t page_sizes[] = {1, 2, 3, 16, 64, 100, 1000, 1024};
 
 #define N_PAGE_SIZES ((int)(sizeof(page_sizes) / sizeof(page_sizes[0])))
 
-/* Each byte of memory belongs to at most one page, the highest slot's page ends
- * within it, and all pages are aligned.  9.23 highest slot */
+/* I1, 9.23 (highest slot): each byte of memory belongs to at most one page, the
+ * highest slot's page ends within it, and all pages are aligned. */
 START_TEST(pages_tile_the_memory)
 {
     static const uint8_t some[] = {1, 0, 1};
