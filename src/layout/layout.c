@@ -51,6 +51,9 @@ pl_status_t pl_ownership_parse(const char *text, pl_ownership_t *rule_p)
     if (strcmp(text, "zigzag") == 0) {
         rule.kind  = PL_OWNERSHIP_ZIGZAG;
         rule.width = 0;
+    } else if (strcmp(text, "replicated") == 0) {
+        rule.kind  = PL_OWNERSHIP_REPLICATED;
+        rule.width = 0;
     } else if (strncmp(text, prefix, sizeof(prefix) - 1) == 0) {
         if (!parse_width(text + sizeof(prefix) - 1, &rule.width)) {
             return PL_ERR_ARGUMENT;
@@ -66,6 +69,8 @@ void pl_ownership_text(pl_ownership_t rule, char *buffer)
 {
     if (rule.kind == PL_OWNERSHIP_ZIGZAG) {
         snprintf(buffer, PL_OWNERSHIP_TEXT_BYTES, "zigzag");
+    } else if (rule.kind == PL_OWNERSHIP_REPLICATED) {
+        snprintf(buffer, PL_OWNERSHIP_TEXT_BYTES, "replicated");
     } else if (rule.width == 1) {
         snprintf(buffer, PL_OWNERSHIP_TEXT_BYTES, "round-robin");
     } else {
@@ -128,7 +133,7 @@ void pl_compute_owners(pl_ownership_t rule, int n_ranks, int32_t first_page,
 {
     assert((n_ranks > 0) && (n_ranks <= PL_MAX_RANKS));
     assert((first_page >= 0) && (n_pages >= 0) && (request >= 0));
-    if (rule.kind == PL_OWNERSHIP_ZIGZAG) {
+    if (rule.kind != PL_OWNERSHIP_INTERLEAVE) {
         zigzag_owners(n_ranks, n_pages,
                       (int)((first_page + request % n_ranks) % n_ranks),
                       owners);

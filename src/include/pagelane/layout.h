@@ -55,9 +55,11 @@ PL_API int64_t pl_rank_major_row(int64_t token_slot, int page_tokens,
 
 /* How the pages of a chunk are spread over the ranks that compute them. */
 typedef enum pl_ownership_kind {
-    PL_OWNERSHIP_ZIGZAG,    /* balances causal attention; the default */
-    PL_OWNERSHIP_INTERLEAVE /* runs of `width` pages in turn; width 1 is
+    PL_OWNERSHIP_ZIGZAG,     /* balances causal attention; the default */
+    PL_OWNERSHIP_INTERLEAVE, /* runs of `width` pages in turn; width 1 is
                                round-robin */
+    PL_OWNERSHIP_REPLICATED  /* computed as zigzag, stored by every rank: one
+                                lane, slot = page */
 } pl_ownership_kind_t;
 
 typedef struct pl_ownership {
@@ -65,15 +67,22 @@ typedef struct pl_ownership {
     int32_t width; /* INTERLEAVE: pages per turn, >= 1; else 0 */
 } pl_ownership_t;
 
-/* "zigzag", "round-robin", "interleave:K" with K = 1 .. INT32_MAX in plain
- * digits.  PL_ERR_ARGUMENT for others (not printed: the option parser names the
- * option), and *rule_p is left as it was. */
+/* "zigzag", "round-robin", "replicated", "interleave:K" with K = 1 .. INT32_MAX
+ * in plain digits.  PL_ERR_ARGUMENT for others (not printed: the option parser
+ * names the option), and *rule_p is left as it was. */
 PL_API PL_MUST_CHECK pl_status_t pl_ownership_parse(const char *text,
                                                     pl_ownership_t *rule_p);
 /* The text that parses to `rule`, into buffer (PL_OWNERSHIP_TEXT_BYTES);
  * interleave of width 1 is called "round-robin". */
 #define PL_OWNERSHIP_TEXT_BYTES 32
 PL_API void pl_ownership_text(pl_ownership_t rule, char *buffer);
+
+/* Lanes of the device and host tiers of n_ranks ranks: theirs, or one that all
+ * hold alike. */
+static inline int pl_ownership_lanes(pl_ownership_t rule, int n_ranks)
+{
+    return rule.kind == PL_OWNERSHIP_REPLICATED ? 1 : n_ranks;
+}
 
 /* Compute owners of a chunk's pages 0 .. n_pages-1 (the last may be partial).
  *
@@ -83,8 +92,9 @@ PL_API void pl_ownership_text(pl_ownership_t rule, char *buffer);
  * the published vectors: 20 pages on 4 ranks are 0 0 0 1 1 1 2 2 2 3 3 3 3 3 2
  * 2 1 1 0 0; 3 pages are 0 1 2. Within a chunk two ranks differ by at most one
  * page, so after m chunks the lanes differ by at most m; the rotation makes the
- * differences cancel. interleave:K: owner = ((first_page + i) div K + request)
- * mod C, a function of the absolute page index, whatever the chunks are.
+ * differences cancel. replicated: as zigzag.  interleave:K: owner =
+ * ((first_page + i) div K + request) mod C, a function of the absolute page
+ * index, whatever the chunks are.
  *
  * first_page: index of the chunk's first page in its request; request: the
  * request's number.  Both >= 0. */

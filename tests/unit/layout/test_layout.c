@@ -356,11 +356,32 @@ START_TEST(interleave_does_not_depend_on_the_chunks)
 }
 END_TEST
 
+/* One lane, whoever computes; and who computes is what it is with zigzag. */
+START_TEST(replicated_is_computed_as_zigzag)
+{
+    const pl_ownership_t replicated = {PL_OWNERSHIP_REPLICATED, 0};
+
+    for (int c = 1; c <= 9; c++) {
+        pl_owner_t a[40], b[40];
+
+        ck_assert_int_eq(pl_ownership_lanes(zigzag, c), c);
+        ck_assert_int_eq(pl_ownership_lanes(interleave(2), c), c);
+        ck_assert_int_eq(pl_ownership_lanes(replicated, c), 1);
+        for (int32_t n = 0; n <= 40; n++) {
+            pl_compute_owners(zigzag, c, 7, n, 5, a);
+            pl_compute_owners(replicated, c, 7, n, 5, b);
+            ck_assert_int_eq(memcmp(a, b, (size_t)n), 0);
+        }
+    }
+}
+END_TEST
+
 /* ------------------------------------------------------------------- texts */
 
 START_TEST(rules_have_texts)
 {
-    static const char *const texts[] = {"zigzag", "round-robin", "interleave:2",
+    static const char *const texts[] = {"zigzag", "round-robin", "replicated",
+                                        "interleave:2",
                                         "interleave:2147483647"};
     char buffer[PL_OWNERSHIP_TEXT_BYTES];
     pl_ownership_t rule;
@@ -385,6 +406,7 @@ START_TEST(other_texts_are_refused)
                                         "zigzag ",
                                         "interleave",
                                         "roundrobin",
+                                        "replicate",
                                         "interleave:",
                                         "interleave:0",
                                         "interleave:-1",
@@ -424,6 +446,7 @@ int main(void)
     tcase_add_test(tcase, one_chunk_differs_by_at_most_a_page);
     tcase_add_test(tcase, interleave_follows_the_page_index);
     tcase_add_test(tcase, interleave_does_not_depend_on_the_chunks);
+    tcase_add_test(tcase, replicated_is_computed_as_zigzag);
     tcase_add_test(tcase, rules_have_texts);
     tcase_add_test(tcase, other_texts_are_refused);
     srunner_run_all(runner, CK_NORMAL);
