@@ -109,7 +109,7 @@ static void count_need(pl_engine_t *engine, int32_t request,
     const pl_live_t *live = &engine->live[request];
 
     memset(engine->need, 0,
-           (size_t)engine->config.n_prefill * sizeof(*engine->need));
+           (size_t)pl_engine_lanes(engine) * sizeof(*engine->need));
     for (int32_t i = 0; i < n_saved; i++) {
         engine->need[saved[i]]++;
     }
@@ -120,7 +120,7 @@ static void count_need(pl_engine_t *engine, int32_t request,
 /* extra[lane]: pages that would come free besides the lane's room. */
 static bool has_room(const pl_engine_t *engine, const int32_t *extra)
 {
-    for (int lane = 0; lane < engine->config.n_prefill; lane++) {
+    for (int lane = 0; lane < pl_engine_lanes(engine); lane++) {
         if (engine->need[lane] >
             pl_hicache_room(engine->cache, lane) + extra[lane]) {
             return false;
@@ -137,7 +137,7 @@ static void device_owners(const pl_engine_t *engine, const pl_match_t *found,
          node                  = node->parent) {
         for (int32_t i = 0; i < node->n_pages; i++) {
             owners[node->first_page + i] =
-                pl_page_owner(node->device[i], engine->config.n_prefill);
+                pl_page_owner(node->device[i], pl_engine_lanes(engine));
         }
     }
 }

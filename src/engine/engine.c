@@ -53,7 +53,7 @@ static pl_status_t open_cache(pl_engine_t *engine)
     const pl_engine_config_t *config = &engine->config;
     pl_hicache_params_t params       = {
               .page_tokens           = config->page_tokens,
-              .n_lanes               = config->n_prefill,
+              .n_lanes               = pl_engine_lanes(engine),
               .device_pages          = engine->device_pages,
               .host_pages            = engine->host_pages,
               .write_policy          = config->write_policy,
@@ -155,7 +155,7 @@ static pl_status_t open_requests(pl_engine_t *engine)
     engine->owners = malloc((size_t)(pl_pages_for(engine, longest) + 1) *
                             sizeof(*engine->owners));
     engine->need =
-        calloc((size_t)engine->config.n_prefill, sizeof(*engine->need));
+        calloc((size_t)pl_engine_lanes(engine), sizeof(*engine->need));
     return (engine->owners != NULL) && (engine->need != NULL) ? PL_OK
                                                               : PL_ERR_MEMORY;
 }
@@ -306,6 +306,12 @@ const pl_engine_counters_t *pl_engine_counters(const pl_engine_t *engine)
 int64_t pl_engine_now_ns(const pl_engine_t *engine)
 {
     return engine->now_ns;
+}
+
+int pl_engine_lanes(const pl_engine_t *engine)
+{
+    return pl_ownership_lanes(engine->config.ownership,
+                              engine->config.n_prefill);
 }
 
 int32_t pl_engine_device_pages(const pl_engine_t *engine)

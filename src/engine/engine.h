@@ -141,6 +141,10 @@ const pl_hicache_t *pl_engine_cache(const pl_engine_t *engine);
 const pl_engine_counters_t *pl_engine_counters(const pl_engine_t *engine);
 int64_t pl_engine_now_ns(const pl_engine_t *engine);
 
+/* Lanes of the device and host tiers: the prefill ranks, or one that all of
+ * them hold alike (replicated). */
+int pl_engine_lanes(const pl_engine_t *engine);
+
 /* Pages per rank in force: those of the configuration, but never more than all
  * requests together could hold (which is what unlimited comes to). */
 int32_t pl_engine_device_pages(const pl_engine_t *engine);

@@ -305,7 +305,7 @@ static pl_status_t keep_last(pl_event_log_t *log)
 
 static pl_status_t first_sample(pl_event_log_t *log, const pl_engine_t *engine)
 {
-    log->n_lanes = engine->config.n_prefill;
+    log->n_lanes = pl_engine_lanes(engine);
     log->n_homes = engine->n_homes;
     PL_TRY(PL_ARRAY_RESERVE(&log->last_counts, width(log)));
     log->last_counts.n = width(log);

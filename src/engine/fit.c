@@ -4,6 +4,19 @@
 
 #include "engine/state.h"
 
+void pl_fit_lanes(const pl_engine_t *engine, int32_t request,
+                  int32_t first_page, int32_t n, pl_owner_t *lanes)
+{
+    const pl_engine_config_t *config = &engine->config;
+
+    if (pl_engine_lanes(engine) == 1) {
+        memset(lanes, 0, (size_t)n * sizeof(*lanes));
+        return;
+    }
+    pl_compute_owners(config->ownership, config->n_prefill, first_page, n,
+                      request, lanes);
+}
+
 void pl_fit_chunks(const pl_engine_t *engine, int32_t request, int32_t first,
                    int32_t end, int32_t *need)
 {
@@ -14,8 +27,8 @@ void pl_fit_chunks(const pl_engine_t *engine, int32_t request, int32_t first,
             end - at > config->chunk_tokens ? at + config->chunk_tokens : end;
         int32_t n = pl_pages_for(engine, stop - at);
 
-        pl_compute_owners(config->ownership, config->n_prefill,
-                          at / config->page_tokens, n, request, engine->owners);
+        pl_fit_lanes(engine, request, at / config->page_tokens, n,
+                     engine->owners);
         for (int32_t i = 0; i < n; i++) {
             need[engine->owners[i]]++;
         }
@@ -25,14 +38,14 @@ void pl_fit_chunks(const pl_engine_t *engine, int32_t request, int32_t first,
 static void clear_need(pl_engine_t *engine)
 {
     memset(engine->need, 0,
-           (size_t)engine->config.n_prefill * sizeof(*engine->need));
+           (size_t)pl_engine_lanes(engine) * sizeof(*engine->need));
 }
 
 static int most_needed(const pl_engine_t *engine)
 {
     int most = 0;
 
-    for (int lane = 1; lane < engine->config.n_prefill; lane++) {
+    for (int lane = 1; lane < pl_engine_lanes(engine); lane++) {
         if (engine->need[lane] > engine->need[most]) {
             most = lane;
         }
@@ -45,7 +58,7 @@ bool pl_fit_cold(const pl_engine_t *engine, int32_t request, int32_t tokens)
     int32_t need[PL_MAX_RANKS] = {0};
 
     pl_fit_chunks(engine, request, 0, tokens, need);
-    for (int lane = 0; lane < engine->config.n_prefill; lane++) {
+    for (int lane = 0; lane < pl_engine_lanes(engine); lane++) {
         if (need[lane] > engine->device_pages - 1) {
             return false;
         }

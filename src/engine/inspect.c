@@ -118,7 +118,7 @@ static void count_given(const pl_engine_t *engine, int64_t *given)
 
         for (size_t j = (size_t)live->inserted_pages; j < live->pages.n; j++) {
             given[pl_page_owner(live->pages.items[j],
-                                engine->config.n_prefill)]++;
+                                pl_engine_lanes(engine))]++;
         }
     }
 }
@@ -160,7 +160,7 @@ static pl_status_t check_idle(const pl_engine_t *engine)
     const pl_tree_t *tree = pl_hicache_tree(engine->cache);
     int64_t locked        = 0;
 
-    for (int lane = 0; lane < engine->config.n_prefill; lane++) {
+    for (int lane = 0; lane < pl_engine_lanes(engine); lane++) {
         locked += pl_tree_locked(tree, lane);
     }
     if (locked != 0) {

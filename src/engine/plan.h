@@ -45,16 +45,20 @@ typedef struct pl_op {
     /* Positions first_page .. first_page + n_pages - 1 of the prompt.
      *   LOAD, BACKUP: pages = device, other = host pages, owners = what the
      * host copy records: rank r moves the positions with owners[i] == r, from
-     * or to slot(other[i]) and slot(pages[i]) of its own stores. PREFILL:
-     * first_page 0, pages = all device pages up to the chunk's end. DECODE:
-     * first_page 0, pages = decode pages of the home. SEND: pages = device,
-     * other = decode pages of the home: the owner of pages[i] sends it.
+     * or to slot(other[i]) and slot(pages[i]) of its own stores; every prefill
+     * rank moves all if there is one lane. PREFILL: first_page 0, pages = all
+     * device pages up to the chunk's end. DECODE: first_page 0, pages = decode
+     * pages of the home. SEND: pages = device, other = decode pages of the
+     * home: rank pages[i] mod C, which is the page's owner, sends it.
      *   OFFLOAD, RESUME: pages = decode, other = decode host pages.  */
     int32_t first_page;
     int32_t n_pages;
     const pl_page_t *pages;
     const pl_page_t *other;
     const pl_owner_t *owners;
+    const pl_owner_t *compute; /* PREFILL: [pages of the chunk] ranks that
+                                  compute them: the pages' owners, if they have
+                                  any; else NULL */
 
     int32_t first_token; /* PREFILL: of the chunk.  DECODE: position of the row
                             that this step makes.  SEND: prompt tokens that lie

@@ -9,15 +9,13 @@
 static pl_status_t allocate_chunk(pl_engine_t *engine, int32_t request,
                                   int32_t n_tokens, bool *ok_p)
 {
-    const pl_engine_config_t *config = &engine->config;
-    pl_live_t *live                  = &engine->live[request];
-    int32_t n_before                 = (int32_t)live->pages.n;
-    int32_t n                        = pl_pages_for(engine, n_tokens);
-    pl_hicache_try_t go              = {0};
+    pl_live_t *live     = &engine->live[request];
+    int32_t n_before    = (int32_t)live->pages.n;
+    int32_t n           = pl_pages_for(engine, n_tokens);
+    pl_hicache_try_t go = {0};
     pl_status_t status;
 
-    pl_compute_owners(config->ownership, config->n_prefill, n_before, n,
-                      request, engine->owners);
+    pl_fit_lanes(engine, request, n_before, n, engine->owners);
     PL_TRY(PL_ARRAY_RESERVE(&live->pages, live->pages.n + (size_t)n));
     pl_hicache_at(engine->cache, engine->tick, request);
     status = pl_hicache_extend(engine->cache, engine->owners, n,
@@ -46,9 +44,19 @@ static pl_status_t allocate_chunk(pl_engine_t *engine, int32_t request,
 static pl_status_t add_prefill(pl_engine_t *engine, int32_t request,
                                int32_t n_tokens)
 {
-    pl_live_t *live = &engine->live[request];
-    pl_op_t op      = {0};
-    int64_t id      = 0;
+    const pl_engine_config_t *config = &engine->config;
+    pl_live_t *live                  = &engine->live[request];
+    int32_t n                        = pl_pages_for(engine, n_tokens);
+    pl_op_t op                       = {0};
+    int64_t id                       = 0;
+
+    pl_compute_owners(config->ownership, config->n_prefill,
+                      (int32_t)live->pages.n - n, n, request, engine->owners);
+    op.compute = pl_plan_keep(engine, engine->owners,
+                              (size_t)n * sizeof(*engine->owners));
+    if (op.compute == NULL) {
+        return PL_ERR_MEMORY;
+    }
 
     op.kind        = PL_OP_PREFILL;
     op.request     = request;

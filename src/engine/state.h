@@ -192,6 +192,10 @@ PL_MUST_CHECK pl_status_t pl_ops_freed(pl_engine_t *engine, int tier,
 /* ---- fit.c ----------------------------------------------------------------
  */
 
+/* The lanes that a chunk's pages are allocated in: those of their compute
+ * owners, or the one there is. */
+void pl_fit_lanes(const pl_engine_t *engine, int32_t request,
+                  int32_t first_page, int32_t n, pl_owner_t *lanes);
 /* need[lane] += pages of all chunks of tokens [first, end) of request r. */
 void pl_fit_chunks(const pl_engine_t *engine, int32_t request, int32_t first,
                    int32_t end, int32_t *need);

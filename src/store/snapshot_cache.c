@@ -228,7 +228,15 @@ static void add_owners(const node_list_t *nodes, pl_content_t *content)
 /* ---- what each rank has ----------------------------------------------------
  */
 
-static size_t count_owned(const node_list_t *nodes, int rank, int64_t *offsets)
+/* With one lane every rank has all positions. */
+static bool has_position(const pl_meta_t *host, int32_t position, int rank,
+                         int n_lanes)
+{
+    return (n_lanes == 1) || (host->owners[position] == rank);
+}
+
+static size_t count_owned(const node_list_t *nodes, int rank, int n_lanes,
+                          int64_t *offsets)
 {
     int64_t n = 0;
 
@@ -237,7 +245,7 @@ static size_t count_owned(const node_list_t *nodes, int rank, int64_t *offsets)
 
         offsets[i] = n;
         for (int32_t p = 0; p < host->n_pages; p++) {
-            n += host->owners[p] == rank ? 1 : 0;
+            n += has_position(host, p, rank, n_lanes) ? 1 : 0;
         }
     }
     offsets[nodes->n] = n;
@@ -253,7 +261,7 @@ static void fill_owned(const node_list_t *nodes, int rank, int n_lanes,
         int64_t at            = offsets[i];
 
         for (int32_t p = 0; p < host->n_pages; p++) {
-            if (host->owners[p] == rank) {
+            if (has_position(host, p, rank, n_lanes)) {
                 positions[at] = p;
                 slots[at++]   = pl_page_slot(host->pages[p], n_lanes);
             }
@@ -278,7 +286,7 @@ static void add_rank(const node_list_t *nodes, int rank, int n_lanes,
     if (offsets == NULL) {
         return;
     }
-    n = count_owned(nodes, rank, offsets);
+    n = count_owned(nodes, rank, n_lanes, offsets);
     (void)snprintf(path, sizeof(path), "%s/positions", group);
     positions = add(content, path, PL_ITEM_I32, n, "page", "page",
                     "positions within the node that the rank owns", rank);
@@ -293,7 +301,7 @@ static void add_rank(const node_list_t *nodes, int rank, int n_lanes,
 void pl_snapshot_add_cache(const pl_engine_t *engine, pl_content_t *content)
 {
     const pl_tree_t *tree = pl_hicache_tree(pl_engine_cache(engine));
-    int n_lanes           = pl_engine_config(engine)->n_prefill;
+    int n_ranks           = pl_engine_config(engine)->n_prefill;
     node_list_t nodes     = {0};
 
     if (pl_tree_visit(tree, collect, &nodes) != PL_OK) {
@@ -306,8 +314,8 @@ void pl_snapshot_add_cache(const pl_engine_t *engine, pl_content_t *content)
     add_pages(&nodes, PL_TREE_HOST, content);
     add_owners(&nodes, content);
     pl_content_group(content, "/hicache/rank");
-    for (int rank = 0; rank < n_lanes; rank++) {
-        add_rank(&nodes, rank, n_lanes, content);
+    for (int rank = 0; rank < n_ranks; rank++) {
+        add_rank(&nodes, rank, pl_engine_lanes(engine), content);
     }
     PL_ARRAY_FREE(&nodes);
 }

@@ -36,7 +36,7 @@ static void add_layout(const pl_engine_t *engine, pl_content_t *content)
         const char *name;
         int64_t value;
     } facts[] = {
-        {"n_lanes", config->n_prefill},
+        {"n_lanes", pl_engine_lanes(engine)},
         {"n_decode_ranks", config->n_decode},
         {"n_homes", apart ? config->n_decode : config->n_prefill},
         {"first_home", apart ? config->n_prefill : 0},
@@ -231,7 +231,7 @@ static void add_lanes(const pl_snapshot_input_t *input, pl_content_t *content)
 {
     const pl_engine_config_t *config = pl_engine_config(input->engine);
     pl_lane_history_t lanes          = {0};
-    size_t n_lanes                   = (size_t)config->n_prefill;
+    size_t n_lanes                   = (size_t)pl_engine_lanes(input->engine);
     size_t n_homes =
         (size_t)(config->n_decode > 0 ? config->n_decode : config->n_prefill);
 

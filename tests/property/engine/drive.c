@@ -97,6 +97,8 @@ static void make_requests(driver_t *driver)
             longest = request->input_tokens + request->output_tokens;
         }
     }
+    driver->n_lanes =
+        pl_ownership_lanes(params->config.ownership, params->config.n_prefill);
     driver->owners = malloc((size_t)longest + 1);
     ck_assert_ptr_nonnull(driver->owners);
 }
@@ -122,7 +124,8 @@ static int32_t cold_need(driver_t *driver, int32_t request, int32_t tokens)
         pl_compute_owners(config->ownership, config->n_prefill, at / P, n,
                           request, driver->owners);
         for (int32_t i = 0; i < n; i++) {
-            int32_t pages = ++need[driver->owners[i]];
+            int lane      = driver->n_lanes == 1 ? 0 : driver->owners[i];
+            int32_t pages = ++need[lane];
 
             most = pages > most ? pages : most;
         }
@@ -175,6 +178,7 @@ static void note_event(void *context, const pl_event_t *event)
     }
     driver->decisions = h;
     driver->result->adoptions += event->kind == PL_EVENT_ADOPT ? 1 : 0;
+    drive_note_shortage(driver, event);
     if (event->kind == PL_EVENT_ADMIT) {
         driver->ways[event->request].age = ++driver->n_admitted;
     }
@@ -295,10 +299,11 @@ void drive(const drive_params_t *params, int check_every,
                                  get_keys};
 
     memset(result, 0, sizeof(*result));
-    driver->params = params;
-    driver->result = result;
-    driver->log    = pl_log_stderr(PL_LOG_ERROR);
-    driver->rng    = pl_rng_seed(params->seed ^ 0xfa11);
+    driver->params        = params;
+    driver->short_request = -1;
+    driver->result        = result;
+    driver->log           = pl_log_stderr(PL_LOG_ERROR);
+    driver->rng           = pl_rng_seed(params->seed ^ 0xfa11);
     make_requests(driver);
     open_engine(driver, &source);
     drive_open_memory(driver);

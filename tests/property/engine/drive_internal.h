@@ -64,7 +64,10 @@ typedef struct driver {
     int64_t next_ns;     /* when the next tick must begin */
     int64_t earliest_ns; /* end of what has left this tick otherwise */
     int64_t n_admitted;
+    int32_t short_request; /* found a lane short and has not tried again; -1 */
+    int64_t short_tick;
     pl_owner_t *owners; /* scratch: a chunk's */
+    int n_lanes;        /* of the device and host tiers */
     uint64_t decisions;
     pl_rng_t rng; /* of failures: the same on every rank, drawn by bit */
     drive_result_t *result;
@@ -74,7 +77,9 @@ typedef struct driver {
 uint64_t drive_expected(const driver_t *driver, int32_t request, int32_t page);
 bool drive_fails(driver_t *driver, const pl_op_t *op, bool at_end);
 
-/* drive_plan.c: before anything is carried out, and after. */
+/* drive_plan.c: what write-backs are for; before anything is carried out, and
+ * after. */
+void drive_note_shortage(driver_t *driver, const pl_event_t *event);
 void drive_check_plan(driver_t *driver, const pl_plan_t *plan);
 void drive_pass_time(driver_t *driver, const pl_plan_t *plan);
 /* When an operation ends; asked once of each, in order. */

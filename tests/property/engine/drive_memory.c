@@ -30,13 +30,13 @@ static void close_pool(pool_t *pool)
 void drive_open_memory(driver_t *driver)
 {
     const pl_engine_config_t *config = &driver->params->config;
-    int lanes                        = config->n_prefill;
+    int lanes                        = driver->n_lanes;
 
     driver->device = open_pool(
         (size_t)lanes * (size_t)pl_engine_device_pages(driver->engine), lanes);
     driver->host = open_pool(
         (size_t)lanes * (size_t)pl_engine_host_pages(driver->engine), 0);
-    for (int i = 0; i < lanes + config->n_decode; i++) {
+    for (int i = 0; i < config->n_prefill + config->n_decode; i++) {
         driver->decode[i] =
             open_pool((size_t)pl_engine_decode_pages(driver->engine), 1);
         driver->buffer[i] = open_pool((size_t)config->decode_host_pages, 0);
@@ -221,6 +221,9 @@ static void prefill(driver_t *driver, const pl_op_t *op)
     MUST((op->first_token % P == 0) &&
              (op->n_pages == (op->first_token + op->n_tokens + P - 1) / P),
          "chunk of request %d is not whole pages", op->request);
+    MUST(op->last == (op->first_token + op->n_tokens ==
+                      driver->ways[op->request].prompt),
+         "the last chunk of request %d is another one", op->request);
     driver->result->spoiled += spoiled ? 1 : 0;
     for (int32_t p = 0; (p < first) && !spoiled; p++) {
         MUST(seen_by_chunk(driver, load, op->pages[p]) ==
@@ -234,8 +237,10 @@ static void prefill(driver_t *driver, const pl_op_t *op)
     for (int32_t p = first; p < op->n_pages; p++) {
         uint64_t bytes = drive_expected(driver, op->request, p);
 
-        MUST(pl_page_owner(op->pages[p], config->n_prefill) ==
-                 driver->owners[p - first],
+        MUST(op->compute[p - first] == driver->owners[p - first],
+             "page %d is computed by another rank", op->pages[p]);
+        MUST(pl_page_owner(op->pages[p], driver->n_lanes) ==
+                 op->compute[p - first] % driver->n_lanes,
              "page %d lies in another lane than its compute owner's",
              op->pages[p]);
         must_be_new(&driver->device, op->pages[p], op->kind);
@@ -317,7 +322,7 @@ static void reenter(driver_t *driver, const pl_op_t *op)
 
 static void must_keep_owners(const driver_t *driver, const pl_op_t *op)
 {
-    int n = driver->params->config.n_prefill;
+    int n = driver->n_lanes;
 
     for (int32_t p = 0; p < op->n_pages; p++) { /* 9.27, I2: the one rule */
         MUST((pl_page_owner(op->pages[p], n) == op->owners[p]) &&

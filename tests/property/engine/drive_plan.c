@@ -15,6 +15,46 @@ static void check_freed(driver_t *driver, const pl_plan_t *plan)
     }
 }
 
+static bool is_under_way(const driver_t *driver, pl_op_kind_t kind)
+{
+    for (int i = 0; i < driver->n_flights; i++) {
+        if (driver->flights[i].kind == kind) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* 9.8 who waits for write-backs tries again in the tick in which the last of
+ * them has taken effect: not before ... */
+void drive_note_shortage(driver_t *driver, const pl_event_t *event)
+{
+    if (event->kind == PL_EVENT_DEFICIT) {
+        driver->short_request = event->request;
+        driver->short_tick    = event->tick;
+    } else if (event->kind == PL_EVENT_RETRY) {
+        MUST((driver->short_tick == event->tick) ||
+                 !is_under_way(driver, PL_OP_BACKUP),
+             "request %d tries again too early", event->request);
+        driver->short_request = -1;
+    } else if ((event->kind == PL_EVENT_LOADED) && (event->value == 0)) {
+        driver->short_request = -1; /* its prompt is admitted anew */
+    }
+}
+
+/* ... and not later (or with the end of its own load-back). */
+static void check_shortage(const driver_t *driver, const pl_plan_t *plan)
+{
+    bool waits =
+        is_under_way(driver, PL_OP_BACKUP) || is_under_way(driver, PL_OP_LOAD);
+
+    for (int32_t i = 0; i < plan->n_ops; i++) {
+        waits = waits || (plan->ops[i].kind == PL_OP_BACKUP);
+    }
+    MUST((driver->short_request < 0) || waits, "request %d waits for nothing",
+         driver->short_request);
+}
+
 /* I9: due in the first later tick that starts at or after the modelled end, or
  * as many ticks later as --explore allows. */
 static void check_due(driver_t *driver, const pl_plan_t *plan)
@@ -55,12 +95,14 @@ int64_t drive_end_of(driver_t *driver, const pl_plan_t *plan, const pl_op_t *op)
                      : op->kind == PL_OP_BACKUP ? PL_LINK_D2H
                      : op->kind == PL_OP_SEND   ? PL_LINK_PD
                                                 : PL_LINK_OFFLOAD;
+    /* A page is sent by one rank, and copied by all that keep it. */
+    int ranks = op->kind == PL_OP_SEND ? config->n_prefill : driver->n_lanes;
     int64_t *free_ns = &driver->link_free_ns[link][op->home < 0 ? 0 : op->home];
     int32_t count[PL_MAX_RANKS] = {0};
     int32_t most                = 0;
 
     for (int32_t i = 0; i < op->n_pages; i++) {
-        int lane = on_home ? 0 : pl_page_owner(op->pages[i], config->n_prefill);
+        int lane = on_home ? 0 : pl_page_owner(op->pages[i], ranks);
 
         most = ++count[lane] > most ? count[lane] : most;
     }
@@ -166,6 +208,7 @@ void drive_check_plan(driver_t *driver, const pl_plan_t *plan)
     MUST(plan->now_ns == driver->next_ns, "the tick begins at another time");
     driver->earliest_ns = plan->n_due > 0 ? plan->now_ns : INT64_MAX;
     check_homes(driver, plan);
+    check_shortage(driver, plan);
     check_freed(driver, plan);
     check_due(driver, plan);
 }

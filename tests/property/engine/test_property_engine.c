@@ -8,8 +8,11 @@
 
 static drive_params_t random_params(uint64_t seed)
 {
-    static const int counts[]  = {1, 2, 3, 4, 8};
-    static const int page[]    = {1, 4, 16};
+    static const int counts[]                = {1, 2, 3, 4, 8};
+    static const int page[]                  = {1, 4, 16};
+    static const pl_ownership_kind_t kinds[] = {
+        PL_OWNERSHIP_INTERLEAVE, PL_OWNERSHIP_ZIGZAG, PL_OWNERSHIP_ZIGZAG,
+        PL_OWNERSHIP_INTERLEAVE, PL_OWNERSHIP_ZIGZAG, PL_OWNERSHIP_REPLICATED};
     pl_rng_t rng               = pl_rng_seed(seed);
     drive_params_t params      = {0};
     pl_engine_config_t *config = &params.config;
@@ -20,9 +23,7 @@ static drive_params_t random_params(uint64_t seed)
     config->page_tokens = page[pl_rng_below(&rng, 3)];
     config->chunk_tokens =
         config->page_tokens * (1 + (int32_t)pl_rng_below(&rng, 12));
-    config->ownership.kind = pl_rng_below(&rng, 3) == 0
-                                 ? PL_OWNERSHIP_INTERLEAVE
-                                 : PL_OWNERSHIP_ZIGZAG;
+    config->ownership.kind = kinds[pl_rng_below(&rng, 6)];
     config->ownership.width =
         config->ownership.kind == PL_OWNERSHIP_INTERLEAVE ? 2 : 0;
     params.longest_prompt = config->page_tokens * 40;
@@ -35,7 +36,7 @@ static drive_params_t random_params(uint64_t seed)
     /* Just enough for the longest prompt that may re-enter in the worst lane,
      * or a bit more. */
     pages = 44;
-    lane  = pages / config->n_prefill +
+    lane  = pages / pl_ownership_lanes(config->ownership, config->n_prefill) +
            pages * config->page_tokens / config->chunk_tokens + 3;
     lane = lane < pages ? lane : pages;
     config->device_pages =
@@ -65,10 +66,11 @@ static void describe(const drive_params_t *params)
 {
     const pl_engine_config_t *c = &params->config;
 
-    printf("  C=%d D=%d P=%d chunk=%d device=%d host=%d decode=%d buffer=%d "
+    printf("  C=%d D=%d rule=%d P=%d chunk=%d device=%d host=%d decode=%d "
+           "buffer=%d "
            "policy=%d explore=%d fail=%g\n",
-           c->n_prefill, c->n_decode, c->page_tokens, c->chunk_tokens,
-           c->device_pages, c->host_pages, c->decode_pages,
+           c->n_prefill, c->n_decode, (int)c->ownership.kind, c->page_tokens,
+           c->chunk_tokens, c->device_pages, c->host_pages, c->decode_pages,
            c->decode_host_pages, (int)c->write_policy, c->explore,
            params->p_fail);
     fflush(stdout);
