@@ -91,7 +91,18 @@ int pl_exec_owner(const pl_exec_t *exec, int tier, pl_page_t page, int32_t home)
 {
     bool lanes = (tier == PL_FREED_DEVICE) || (tier == PL_FREED_HOST);
 
-    return lanes ? pl_page_owner(page, exec->n_prefill) : (int)home;
+    return lanes ? pl_page_owner(page, exec->n_lanes) : (int)home;
+}
+
+static bool is_here(const pl_exec_t *exec, const pl_freed_t *freed)
+{
+    int tier  = (int)freed->tier;
+    int owner = pl_exec_owner(exec, tier, freed->page, freed->home);
+    bool mine = (tier == PL_FREED_DEVICE) || (tier == PL_FREED_HOST)
+                    ? pl_exec_keeps_lane(exec, owner)
+                    : owner == exec->rank;
+
+    return mine && (exec->stores[tier].layout.n_slots > 0);
 }
 
 static const pl_lanes_t *lanes_of(const pl_exec_t *exec, int tier, int32_t home)
@@ -207,10 +218,10 @@ static void check_slot(pl_exec_t *exec, int tier, int32_t slot)
     const pl_store_t *store = &exec->stores[tier];
     const pl_page_tag_t tag = store->tags[slot];
     bool lanes          = (tier == PL_FREED_DEVICE) || (tier == PL_FREED_HOST);
-    int n               = lanes ? exec->n_prefill : 1;
+    int n               = lanes ? exec->n_lanes : 1;
     pl_exec_site_t site = {.place = tier_places[tier],
                            .tier  = tier,
-                           .page  = pl_page_at(lanes ? exec->rank : 0, slot, n),
+                           .page  = pl_page_at(n > 1 ? exec->rank : 0, slot, n),
                            .home  = exec->rank,
                            .position = tag.position,
                            .request  = -1,
@@ -264,9 +275,7 @@ pl_status_t pl_exec_poison_freed(pl_exec_t *exec)
         int tier                = (int)freed->tier;
         int32_t slot            = pl_exec_slot(exec, tier, freed->page);
 
-        if ((pl_exec_owner(exec, tier, freed->page, freed->home) !=
-             exec->rank) ||
-            (exec->stores[tier].layout.n_slots == 0)) {
+        if (!is_here(exec, freed)) {
             continue;
         }
         check_slot(exec, tier, slot);

@@ -58,6 +58,7 @@ typedef struct pl_exec_request {
 
 typedef struct pl_exec {
     int rank, n_ranks, n_prefill, n_decode;
+    int n_lanes; /* of the device and host tiers: n_prefill, or 1 */
     int32_t page_tokens, n_layers;
     pl_verify_t verify;
     const pl_log_t *log;
@@ -98,11 +99,25 @@ static inline int32_t pl_exec_slot(const pl_exec_t *exec, int tier,
 {
     bool lanes = (tier == PL_FREED_DEVICE) || (tier == PL_FREED_HOST);
 
-    return pl_page_slot(page, lanes ? exec->n_prefill : 1);
+    return pl_page_slot(page, lanes ? exec->n_lanes : 1);
+}
+
+/* Does each prefill rank store the pages of all?  Then there is one lane, each
+ * has all of it, and a page that one computes is copied by the others. */
+static inline bool pl_exec_replicates(const pl_exec_t *exec)
+{
+    return exec->n_lanes < exec->n_prefill;
+}
+
+/* Does this rank keep what lies in that lane of the device and host tiers? */
+static inline bool pl_exec_keeps_lane(const pl_exec_t *exec, int lane)
+{
+    return pl_exec_replicates(exec) ? exec->rank < exec->n_prefill
+                                    : lane == exec->rank;
 }
 
 /* The rank whose store holds the page, as violations and guard words name it:
- * the lane's rank, or the home. */
+ * the lane's rank (0 if all ranks hold the one lane), or the home. */
 int pl_exec_owner(const pl_exec_t *exec, int tier, pl_page_t page,
                   int32_t home);
 

@@ -22,7 +22,12 @@ static bool counts(const cost_t *cost, int rank)
     return (cost->params.rank < 0) || (cost->params.rank == rank);
 }
 
-/* Who moves page i of an operation. */
+static bool is_copy(const pl_op_t *op)
+{
+    return (op->kind == PL_OP_LOAD) || (op->kind == PL_OP_BACKUP);
+}
+
+/* Who moves page i of an operation; of a copy where ranks replicate: all. */
 static int mover(const cost_t *cost, const pl_op_t *op, int32_t i)
 {
     switch (op->kind) {
@@ -30,11 +35,33 @@ static int mover(const cost_t *cost, const pl_op_t *op, int32_t i)
     case PL_OP_BACKUP:
         return op->owners[i];
     case PL_OP_PREFILL:
+        return op->compute[i - op->first_token / cost->params.page_tokens];
     case PL_OP_SEND:
         return pl_page_owner(op->pages[i], cost->params.n_prefill);
     default:
         return op->home;
     }
+}
+
+/* Page i of an operation: says in moves[] who has it to move, if it is a
+ * prefill rank, and returns how many of these this executor stands for. */
+static int64_t note_movers(const cost_t *cost, const pl_op_t *op, int32_t i,
+                           bool *moves)
+{
+    int rank  = mover(cost, op, i);
+    int64_t n = 0;
+
+    if (!cost->params.replicated || !is_copy(op)) {
+        if (rank < cost->params.n_prefill) {
+            moves[rank] = true;
+        }
+        return counts(cost, rank) ? 1 : 0;
+    }
+    for (rank = 0; rank < cost->params.n_prefill; rank++) {
+        moves[rank] = true;
+        n += counts(cost, rank) ? 1 : 0;
+    }
+    return n;
 }
 
 /* Do any of the ranks that this executor stands for, and that move pages of it,
@@ -66,7 +93,7 @@ static pl_status_t cost_reserve(pl_executor_t *self, const pl_plan_t *plan,
             continue;
         }
         for (int32_t page = 0; page < op->n_pages; page++) {
-            moves[mover(cost, op, page)] = true;
+            (void)note_movers(cost, op, page, moves);
         }
         if (injects(cost, PL_INJECT_HOST_ALLOC_FAIL, moves, plan->tick)) {
             pl_plan_set_bit(bits, i);
@@ -122,12 +149,7 @@ static pl_status_t move(cost_t *cost, const pl_op_t *op, int64_t tick)
                               : 0;
 
     for (int32_t i = first; i < op->n_pages; i++) {
-        int rank = mover(cost, op, i);
-
-        n += counts(cost, rank) ? 1 : 0;
-        if (rank < cost->params.n_prefill) {
-            under_way.moves[rank] = true;
-        }
+        n += note_movers(cost, op, i, under_way.moves);
     }
     cost->executor.counters.pages[op->kind] += n;
     cost->executor.counters.bytes[op->kind] += n * cost->params.page_bytes;

@@ -242,6 +242,7 @@ pl_status_t pl_data_open(const pl_data_params_t *params, pl_comm_t *comm,
     exec->rank         = comm->rank;
     exec->n_ranks      = comm->n_ranks;
     exec->n_prefill    = comm->n_prefill;
+    exec->n_lanes      = params->replicated ? 1 : comm->n_prefill;
     exec->n_decode     = params->n_decode;
     exec->page_tokens  = params->layout.page_tokens;
     exec->n_layers     = params->layout.n_layers;

@@ -10,7 +10,8 @@
 #include "exec/executor.h"
 
 typedef struct pl_data_params {
-    int n_decode;             /* D; 0: prefill ranks decode */
+    int n_decode;    /* D; 0: prefill ranks decode */
+    bool replicated; /* one lane: every prefill rank stores all pages */
     pl_store_layout_t layout; /* n_slots is not used */
     pl_tier_pages_t pages;    /* of this rank */
     pl_verify_t verify;

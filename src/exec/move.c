@@ -35,7 +35,7 @@ struct pl_move {
 static bool is_mine(const pl_exec_t *exec, const pl_op_t *op, int32_t i)
 {
     if ((op->kind == PL_OP_LOAD) || (op->kind == PL_OP_BACKUP)) {
-        return op->owners[i] == exec->rank;
+        return pl_exec_keeps_lane(exec, op->owners[i]);
     }
     return op->home == exec->rank;
 }

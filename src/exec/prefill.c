@@ -25,19 +25,21 @@ static void free_views(pl_exec_t *exec, pl_prefill_t *prefill)
     free(prefill->guards);
     free(prefill->slots);
     free(prefill->own);
+    free(prefill->others);
     memset(prefill, 0, sizeof(*prefill));
 }
 
 static pl_status_t make_views(pl_exec_t *exec, pl_prefill_t *prefill,
-                              int32_t n_pages)
+                              int32_t n_pages, int32_t n_view_pages)
 {
     const pl_store_t *store = &exec->stores[PL_FREED_DEVICE];
     size_t n                = (size_t)n_pages;
+    size_t n_view           = (size_t)n_view_pages;
 
     for (int which = 0; which < PL_STORES; which++) {
         void *view = NULL;
 
-        PL_TRY(pl_device_alloc(exec->device, n * store->stride[which],
+        PL_TRY(pl_device_alloc(exec->device, n_view * store->stride[which],
                                "a view of a prompt", &view));
         prefill->views[which] = view;
         prefill->rows[which]  = calloc(n, sizeof(*prefill->rows[which]));
@@ -45,21 +47,40 @@ static pl_status_t make_views(pl_exec_t *exec, pl_prefill_t *prefill,
             return PL_ERR_MEMORY;
         }
     }
-    prefill->headers = calloc(n, sizeof(pl_page_header_t));
+    prefill->headers = calloc(n_view, sizeof(pl_page_header_t));
     prefill->guards  = calloc(n, sizeof(*prefill->guards));
     prefill->slots   = calloc(n, sizeof(*prefill->slots));
     prefill->own     = calloc(n, sizeof(*prefill->own));
+    prefill->others  = calloc(n_view, sizeof(*prefill->others));
     if ((prefill->headers == NULL) || (prefill->guards == NULL) ||
-        (prefill->slots == NULL) || (prefill->own == NULL)) {
+        (prefill->slots == NULL) || (prefill->own == NULL) ||
+        (prefill->others == NULL)) {
         return PL_ERR_MEMORY;
     }
-    prefill->room = n_pages;
+    prefill->room      = n_pages;
+    prefill->view_room = n_view_pages;
     return PL_OK;
 }
 
-static bool is_mine(const pl_exec_t *exec, const pl_op_t *op, int32_t page)
+/* At least `need`, doubled from what there was. */
+static int32_t grown(int32_t room, int32_t need)
 {
-    return pl_page_owner(op->pages[page], exec->n_prefill) == exec->rank;
+    room = room > 0 ? room : 64;
+    while (room < need) {
+        room = room > INT32_MAX / 2 ? need : room * 2;
+    }
+    return room;
+}
+
+static int32_t first_page(const pl_exec_t *exec, const pl_op_t *op)
+{
+    return op->first_token / exec->page_tokens;
+}
+
+/* Pages that a gather of this chunk brings. */
+static int32_t gathered_pages(const pl_exec_t *exec, const pl_op_t *op)
+{
+    return op->n_pages - (pl_exec_replicates(exec) ? first_page(exec, op) : 0);
 }
 
 /* There is room for the operation's pages. */
@@ -72,9 +93,8 @@ static pl_chunk_t chunk_of(const pl_exec_t *exec, const pl_prefill_t *prefill,
                         .last        = op->last,
                         .own_pages   = prefill->own};
 
-    for (int32_t page = op->first_token / exec->page_tokens; page < op->n_pages;
-         page++) {
-        if (is_mine(exec, op, page)) {
+    for (int32_t page = first_page(exec, op); page < op->n_pages; page++) {
+        if (op->compute[page - first_page(exec, op)] == exec->rank) {
             prefill->own[chunk.n_own_pages++] = page;
         }
     }
@@ -84,19 +104,19 @@ static pl_chunk_t chunk_of(const pl_exec_t *exec, const pl_prefill_t *prefill,
 pl_status_t pl_prefill_reserve(pl_exec_t *exec, pl_prefill_t *prefill,
                                const pl_op_t *op)
 {
-    int32_t room = prefill->room > 0 ? prefill->room : 64;
+    int32_t n_view = gathered_pages(exec, op);
     pl_chunk_t chunk;
     pl_status_t status;
 
     if (exec->rank >= exec->n_prefill) {
         return PL_OK;
     }
-    if (op->n_pages > prefill->room) {
-        while (room < op->n_pages) {
-            room = room > INT32_MAX / 2 ? op->n_pages : room * 2;
-        }
+    if ((op->n_pages > prefill->room) || (n_view > prefill->view_room)) {
+        int32_t room      = grown(prefill->room, op->n_pages);
+        int32_t view_room = grown(prefill->view_room, n_view);
+
         free_views(exec, prefill);
-        status = make_views(exec, prefill, room);
+        status = make_views(exec, prefill, room, view_room);
         if (status != PL_OK) {
             free_views(exec, prefill);
             return status;
@@ -195,14 +215,17 @@ static pl_status_t write_layer(pl_exec_t *exec, pl_prefill_t *prefill,
 /* ---- reading
  * ------------------------------------------------------------------ */
 
-static pl_status_t gather(pl_exec_t *exec, pl_prefill_t *prefill,
-                          const pass_t *pass, int32_t layer, int which)
+/* Where the bytes and headers that are read lie, by row. */
+typedef struct shown {
+    const uint8_t *bytes, *headers;
+} shown_t;
+
+static pl_status_t gather(pl_exec_t *exec, pl_prefill_t *prefill, int32_t layer,
+                          int which, pl_gather_t all)
 {
     const pl_store_t *store = &exec->stores[PL_FREED_DEVICE];
-    pl_gather_t all         = {.pages   = pass->op->pages,
-                               .n_pages = pass->op->n_pages,
-                               .n_parts = 2,
-                               .rows    = prefill->rows[which]};
+
+    all.n_parts = 2;
 
     all.parts[0].region = PL_REGION_PAGES;
     all.parts[0].offset = pl_store_array(&store->layout, which, layer);
@@ -213,9 +236,86 @@ static pl_status_t gather(pl_exec_t *exec, pl_prefill_t *prefill,
                           sizeof(pl_page_header_t);
     all.parts[1].stride = sizeof(pl_page_header_t);
     all.parts[1].view   = prefill->headers;
-    exec->counters->view_pages += all.n_pages;
     return pl_comm_gather(exec->comm, &all);
 }
+
+/* All pages of the request, from their owners. */
+static pl_status_t gather_view(pl_exec_t *exec, pl_prefill_t *prefill,
+                               const pass_t *pass, int32_t layer, int which,
+                               shown_t *shown_p)
+{
+    pl_gather_t all = {.pages   = pass->op->pages,
+                       .n_pages = pass->op->n_pages,
+                       .rows    = prefill->rows[which]};
+
+    PL_TRY(gather(exec, prefill, layer, which, all));
+    shown_p->bytes   = prefill->views[which];
+    shown_p->headers = prefill->headers;
+    return PL_OK;
+}
+
+/* ---- reading where ranks replicate
+ * ------------------------------------------------------------------ */
+
+/* Page `page` as another rank wrote it: its bytes, and the header beside them,
+ * whose guard word is the same in every store.  Nothing is made good here: what
+ * is wrong with it shows when it is read. */
+static void keep_page(pl_exec_t *exec, const pl_prefill_t *prefill,
+                      const pass_t *pass, int32_t layer, int which,
+                      int32_t page, int32_t row)
+{
+    const pl_store_t *store = &exec->stores[PL_FREED_DEVICE];
+    int32_t slot = pl_exec_slot(exec, PL_FREED_DEVICE, pass->op->pages[page]);
+    size_t bytes = store->stride[which];
+
+    memcpy(pl_store_page(store, which, layer, slot),
+           prefill->views[which] + (size_t)row * bytes, bytes);
+    memcpy(pl_store_header(store, which, layer, slot),
+           prefill->headers + (size_t)row * sizeof(pl_page_header_t),
+           sizeof(pl_page_header_t));
+    store->tags[slot].position = page * exec->page_tokens;
+    store->tags[slot].rows     = rows_of(exec, pass, page);
+}
+
+/* Every rank stores the chunk's pages of all ranks, then reads its own store. A
+ * gather takes page g from slot g div C of rank g mod C, so the pages are named
+ * by where their bytes are: (slot, compute owner).  A rank writes no slot that
+ * a peer may be reading: those of its own pages stay as they are. */
+static pl_status_t exchange(pl_exec_t *exec, pl_prefill_t *prefill,
+                            const pass_t *pass, int32_t layer, int which,
+                            shown_t *shown_p)
+{
+    const pl_store_t *store = &exec->stores[PL_FREED_DEVICE];
+    const pl_op_t *op       = pass->op;
+    int32_t first           = first_page(exec, op);
+    pl_gather_t chunk       = {.pages   = prefill->others,
+                               .n_pages = op->n_pages - first,
+                               .rows    = prefill->slots};
+
+    for (int32_t i = 0; i < chunk.n_pages; i++) {
+        prefill->others[i] = pl_page_at(
+            op->compute[i],
+            pl_exec_slot(exec, PL_FREED_DEVICE, op->pages[first + i]),
+            exec->n_prefill);
+    }
+    PL_TRY(gather(exec, prefill, layer, which, chunk));
+    for (int32_t i = 0; i < chunk.n_pages; i++) {
+        if (op->compute[i] != exec->rank) {
+            keep_page(exec, prefill, pass, layer, which, first + i,
+                      prefill->slots[i]);
+        }
+    }
+    for (int32_t page = 0; page < op->n_pages; page++) {
+        prefill->rows[which][page] =
+            pl_exec_slot(exec, PL_FREED_DEVICE, op->pages[page]);
+    }
+    shown_p->bytes   = pl_store_page(store, which, layer, 0);
+    shown_p->headers = (const uint8_t *)pl_store_header(store, which, layer, 0);
+    return PL_OK;
+}
+
+/* ---- checking
+ * ------------------------------------------------------------------ */
 
 /* The first row of a bad page that is not what its tokens say; its first row if
  * that cannot be told. */
@@ -257,7 +357,8 @@ complain(pl_exec_t *exec, const pass_t *pass, int32_t layer, int which,
 /* Hash each page of a view once and compare it with everything that is known.
  */
 static void check_view(pl_exec_t *exec, const pl_prefill_t *prefill,
-                       pass_t *pass, int32_t layer, int which)
+                       const shown_t *shown, pass_t *pass, int32_t layer,
+                       int which)
 {
     const pl_store_t *store     = &exec->stores[PL_FREED_DEVICE];
     const pl_compute_ops_t *ops = exec->compute->ops;
@@ -268,7 +369,7 @@ static void check_view(pl_exec_t *exec, const pl_prefill_t *prefill,
 
     for (int32_t page = 0; page < pass->op->n_pages; page++) {
         const uint8_t *bytes =
-            prefill->views[which] + (size_t)rows[page] * store->stride[which];
+            shown->bytes + (size_t)rows[page] * store->stride[which];
         uint64_t digest = pl_digest_rows(&store->form[which], bytes, 0,
                                          rows_of(exec, pass, page),
                                          page * exec->page_tokens, base);
@@ -278,7 +379,7 @@ static void check_view(pl_exec_t *exec, const pl_prefill_t *prefill,
         if (!verifies) {
             continue;
         }
-        memcpy(&header, prefill->headers + (size_t)rows[page] * sizeof(header),
+        memcpy(&header, shown->headers + (size_t)rows[page] * sizeof(header),
                sizeof(header));
         if (header.guard == PL_GUARD_DAMAGED) {
             continue; /* noted where it happened */
@@ -307,14 +408,19 @@ static pl_status_t read_layer(pl_exec_t *exec, pl_prefill_t *prefill,
 
     memset(views, 0, sizeof(views));
     for (int which = 0; which < PL_STORES; which++) {
+        shown_t shown = {0};
+
         if (!pl_store_has(&store->layout, which, layer)) {
             continue;
         }
-        PL_TRY(gather(exec, prefill, pass, layer, which));
+        PL_TRY(pl_exec_replicates(exec)
+                   ? exchange(exec, prefill, pass, layer, which, &shown)
+                   : gather_view(exec, prefill, pass, layer, which, &shown));
+        exec->counters->view_pages += pass->op->n_pages;
         if (pass->hash) {
-            check_view(exec, prefill, pass, layer, which);
+            check_view(exec, prefill, &shown, pass, layer, which);
         }
-        views[which].bytes    = prefill->views[which];
+        views[which].bytes    = shown.bytes;
         views[which].stride   = store->stride[which];
         views[which].rows     = prefill->rows[which];
         views[which].form     = store->form[which];
@@ -350,7 +456,7 @@ pl_status_t pl_prefill_execute(pl_exec_t *exec, pl_prefill_t *prefill,
 
     if (op->last) {
         request->first_rank =
-            pl_page_owner(op->pages[op->n_pages - 1], exec->n_prefill);
+            op->compute[op->n_pages - 1 - first_page(exec, op)];
     }
     if (exec->rank >= exec->n_prefill) {
         return PL_OK;

@@ -241,6 +241,7 @@ static pl_status_t open_cost(run_rank_t *run)
          .rank    = run->comm == NULL ? -1 : run->rank,
          .n_ranks = run->params->engine.n_prefill + run->params->engine.n_decode,
          .n_prefill   = run->params->engine.n_prefill,
+         .replicated  = pl_engine_lanes(run->engine) == 1,
          .page_tokens = layout.page_tokens,
          .page_bytes  = (int64_t)pl_store_page_bytes(&layout),
          .row_bytes   = row_bytes(&layout),
@@ -305,14 +306,16 @@ static pl_status_t open_stamp(const run_rank_t *run, pl_compute_t **compute_p)
 static pl_status_t open_data(run_rank_t *run)
 {
     const pl_run_params_t *params = run->params;
-    pl_data_params_t data         = {.n_decode = params->engine.n_decode,
-                                     .layout   = layout_of(params, 0),
-                                     .pages    = tiers_of(run, run->rank),
-                                     .verify   = params->verify,
-                                     .source   = params->source,
-                                     .prompts  = params->prompts,
-                                     .inject   = &run->inject,
-                                     .log      = &run->log.log};
+    bool replicated               = pl_engine_lanes(run->engine) == 1;
+    pl_data_params_t data         = {.n_decode   = params->engine.n_decode,
+                                     .replicated = replicated,
+                                     .layout     = layout_of(params, 0),
+                                     .pages      = tiers_of(run, run->rank),
+                                     .verify     = params->verify,
+                                     .source     = params->source,
+                                     .prompts    = params->prompts,
+                                     .inject     = &run->inject,
+                                     .log        = &run->log.log};
     pl_compute_t *compute         = NULL;
 
     if (is_model(params)) {

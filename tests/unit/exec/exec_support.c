@@ -204,7 +204,8 @@ void exec_pools(pl_run_params_t *params, int32_t device_tokens,
                 int32_t host_tokens, int32_t decode_tokens)
 {
     int32_t page = params->engine.page_tokens;
-    int32_t all  = page * params->engine.n_prefill;
+    int32_t all  = page * pl_ownership_lanes(params->engine.ownership,
+                                             params->engine.n_prefill);
 
     params->engine.device_pages = (device_tokens + all - 1) / all + 2;
     params->engine.host_pages   = (host_tokens + all - 1) / all;

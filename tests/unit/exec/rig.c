@@ -63,13 +63,31 @@ static bool is_home(const rig_params_t *params, int rank)
     return (params->n_decode == 0) || (rank >= params->n_prefill);
 }
 
+int rig_lanes(const rig_t *rig)
+{
+    return rig->params->replicated ? 1 : rig->params->n_prefill;
+}
+
+bool rig_keeps(const rig_t *rig, int lane)
+{
+    return rig->params->replicated ? rig->comm->rank < rig->params->n_prefill
+                                   : lane == rig->comm->rank;
+}
+
+/* One lane has room for what all lanes have. */
+static int32_t per_rank(const rig_params_t *params, int32_t pages)
+{
+    return params->replicated ? pages * params->n_prefill : pages;
+}
+
 static void open_all_lanes(rig_t *rig)
 {
     const rig_params_t *params = rig->params;
 
     rig->device_lanes =
-        open_lanes(params->n_prefill, DEVICE_PAGES, 1, "device");
-    rig->host_lanes = open_lanes(params->n_prefill, HOST_PAGES, 0, "host");
+        open_lanes(rig_lanes(rig), per_rank(params, DEVICE_PAGES), 1, "device");
+    rig->host_lanes =
+        open_lanes(rig_lanes(rig), per_rank(params, HOST_PAGES), 0, "host");
     for (int rank = 0; rank < params->n_prefill + params->n_decode; rank++) {
         if (is_home(params, rank)) {
             rig->decode_lanes[rank] = open_lanes(1, DECODE_PAGES, 1, "decode");
@@ -96,21 +114,23 @@ static pl_status_t open_rig(rig_t *rig)
          .context = rig, .count = RIG_REQUESTS, .request = request_of};
     pl_store_layout_t layout =
         pl_store_layout_stamp(params->page_tokens, RIG_LAYERS, RIG_ROW, 0);
-    pl_data_params_t data   = {.n_decode = params->n_decode,
-                               .layout   = layout,
-                               .verify   = params->verify,
-                               .source   = source,
-                               .prompts  = {.context = rig, .read = read_prompt}};
+    pl_data_params_t data   = {.n_decode   = params->n_decode,
+                               .replicated = params->replicated,
+                               .layout     = layout,
+                               .verify     = params->verify,
+                               .source     = source,
+                               .prompts = {.context = rig, .read = read_prompt}};
     pl_stamp_params_t stamp = {.layout     = layout,
                                .n_requests = RIG_REQUESTS,
                                .vocab_size = RIG_VOCAB,
                                .expects    = true};
     pl_compute_t *compute   = NULL;
 
-    rig->request.input_tokens          = params->prompt_tokens;
-    data.pages.n[PL_FREED_DEVICE]      = prefill ? DEVICE_PAGES : 0;
-    data.pages.n[PL_FREED_HOST]        = prefill ? HOST_PAGES : 0;
-    data.pages.n[PL_FREED_DECODE]      = home ? DECODE_PAGES : 0;
+    rig->request.input_tokens = params->prompt_tokens;
+    data.pages.n[PL_FREED_DEVICE] =
+        prefill ? per_rank(params, DEVICE_PAGES) : 0;
+    data.pages.n[PL_FREED_HOST]   = prefill ? per_rank(params, HOST_PAGES) : 0;
+    data.pages.n[PL_FREED_DECODE] = home ? DECODE_PAGES : 0;
     data.pages.n[PL_FREED_DECODE_HOST] = home ? DECODE_PAGES : 0;
     open_all_lanes(rig);
     PL_TRY(pl_device_open(params->device, NULL, &rig->device));
@@ -185,6 +205,7 @@ void rig_take(pl_lanes_t *lanes, const pl_owner_t *owners, int32_t n,
               rig_pages_t *pages)
 {
     memmove(pages->owners + pages->n, owners, (size_t)n * sizeof(*owners));
+    memmove(pages->compute + pages->n, owners, (size_t)n * sizeof(*owners));
     if (pl_lanes_alloc(lanes, owners, n, pages->pages + pages->n) != PL_OK) {
         abort();
     }
@@ -196,12 +217,16 @@ void rig_extend(rig_t *rig, rig_pages_t *pages, int32_t request, int32_t from,
 {
     pl_ownership_t rule = {.kind = PL_OWNERSHIP_ZIGZAG};
     int32_t size        = rig->params->page_tokens;
+    int32_t at          = pages->n;
     int32_t n           = (to + size - 1) / size - from / size;
     pl_owner_t owners[RIG_ROOM];
+    pl_owner_t lanes[RIG_ROOM] = {0};
 
     pl_compute_owners(rule, rig->params->n_prefill, from / size, n, request,
                       owners);
-    rig_take(rig->device_lanes, owners, n, pages);
+    rig_take(rig->device_lanes, rig->params->replicated ? lanes : owners, n,
+             pages);
+    memcpy(pages->compute + at, owners, (size_t)n * sizeof(*owners));
 }
 
 void rig_freed(rig_t *rig, pl_freed_tier_t tier, int32_t home, pl_page_t page)
@@ -243,6 +268,7 @@ int64_t rig_prefill(rig_t *rig, const rig_pages_t *pages, int32_t request,
 {
     pl_op_t *op = rig_op(rig, PL_OP_PREFILL, request);
 
+    op->compute     = pages->compute + from / rig->params->page_tokens;
     op->pages       = pages->pages;
     op->n_pages     = pages->n;
     op->first_token = from;

@@ -26,6 +26,7 @@ typedef struct rig_params {
     const char *device;
     pl_verify_t verify;
     bool same_prompts; /* all requests ask the same */
+    bool replicated;   /* one lane that all prefill ranks hold */
 } rig_params_t;
 
 typedef struct rig {
@@ -52,9 +53,14 @@ typedef struct rig {
 /* Pages of one request as the test keeps them; room for RIG_ROOM. */
 typedef struct rig_pages {
     pl_page_t pages[RIG_ROOM];
-    pl_owner_t owners[RIG_ROOM];
+    pl_owner_t owners[RIG_ROOM];  /* lanes */
+    pl_owner_t compute[RIG_ROOM]; /* ranks that compute them */
     int32_t n;
 } rig_pages_t;
+
+/* Lanes of the device and host tiers; does this rank hold that lane's pages? */
+int rig_lanes(const rig_t *rig);
+bool rig_keeps(const rig_t *rig, int lane);
 
 #define RIG_CHECK(rig, condition)                                              \
     rig_note((rig), (condition), __FILE__, __LINE__, #condition)
@@ -67,8 +73,8 @@ typedef void (*rig_body_t)(rig_t *rig, void *context);
 const char *rig_run(const rig_params_t *params, rig_body_t body, void *context,
                     char *buffer);
 
-/* Allocate pages for tokens [from, to) of a request, in their compute owners;
- * with `owners` in those instead. */
+/* Allocate pages for tokens [from, to) of a request, in their compute owners'
+ * lanes; with `owners` in those instead. */
 void rig_extend(rig_t *rig, rig_pages_t *pages, int32_t request, int32_t from,
                 int32_t to);
 void rig_take(pl_lanes_t *lanes, const pl_owner_t *owners, int32_t n,

@@ -65,11 +65,11 @@ void rig_back_up(rig_t *rig, const rig_pages_t *pages, rig_pages_t *host,
     rig_due(rig, id, PL_OP_BACKUP);
     rig_tick(rig);
     for (int32_t i = 0; i < n; i++) {
-        if (host->owners[i] == rig->comm->rank) {
-            RIG_CHECK(rig, rig_holds(rig, PL_FREED_HOST,
-                                     pl_page_slot(host->pages[i],
-                                                  rig->params->n_prefill),
-                                     0, i, RIG_PROMPT));
+        if (rig_keeps(rig, host->owners[i])) {
+            RIG_CHECK(rig,
+                      rig_holds(rig, PL_FREED_HOST,
+                                pl_page_slot(host->pages[i], rig_lanes(rig)), 0,
+                                i, RIG_PROMPT));
         }
     }
 }

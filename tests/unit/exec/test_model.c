@@ -107,6 +107,24 @@ START_TEST(ranks)
 }
 END_TEST
 
+/* Every rank keeps all pages: attention reads the rank's own store. */
+START_TEST(replicated)
+{
+    static const int counts[] = {1, 2, 3, 4, 8};
+    pl_run_params_t params    = base;
+
+    params.engine.ownership.kind = PL_OWNERSHIP_REPLICATED;
+    params.engine.n_prefill      = counts[_i];
+    params.engine.n_decode       = _i % 2;
+    params.engine.page_tokens    = _i % 2 == 0 ? 16 : 64;
+    for (int dtype = 0; dtype < N_DTYPES; dtype++) {
+        params.kv_dtype = (pl_kv_dtype_t)dtype;
+        exec_pools(&params, DEVICE_TOKENS, 3000, 6400);
+        expect_same(&params, "replicated");
+    }
+}
+END_TEST
+
 START_TEST(chunks_and_pages)
 {
     static const int32_t chunks[] = {64, 128, 4096};
@@ -384,6 +402,7 @@ static TCase *model_case(void)
     tcase_add_unchecked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, base_has_hits);
     tcase_add_loop_test(tcase, ranks, 0, 4 * N_DTYPES);
+    tcase_add_loop_test(tcase, replicated, 0, 5);
     tcase_add_loop_test(tcase, chunks_and_pages, 0, 6);
     tcase_add_loop_test(tcase, preemption, 0, 4);
     tcase_add_loop_test(tcase, cold_gives_the_same, 0, N_DTYPES);

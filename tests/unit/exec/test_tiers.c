@@ -25,11 +25,24 @@ static void evict(rig_t *rig, rig_pages_t *pages)
     rig_free_device(rig, pages);
     rig_tick(rig);
     for (int32_t i = 0; i < gone.n; i++) {
-        if ((gone.owners[i] == rig->comm->rank) &&
+        if (rig_keeps(rig, gone.owners[i]) &&
             (rig->params->verify != PL_VERIFY_OFF)) {
-            RIG_CHECK(rig, rig_is_poison(rig, PL_FREED_DEVICE,
-                                         pl_page_slot(gone.pages[i],
-                                                      rig->params->n_prefill)));
+            RIG_CHECK(rig, rig_is_poison(
+                               rig, PL_FREED_DEVICE,
+                               pl_page_slot(gone.pages[i], rig_lanes(rig))));
+        }
+    }
+}
+
+/* Whoever keeps a page has its bytes, whoever computed it. */
+static void check_kept(rig_t *rig, const rig_pages_t *pages, int32_t request)
+{
+    for (int32_t i = 0; i < pages->n; i++) {
+        if (rig_keeps(rig, pages->owners[i])) {
+            RIG_CHECK(rig,
+                      rig_holds(rig, PL_FREED_DEVICE,
+                                pl_page_slot(pages->pages[i], rig_lanes(rig)),
+                                request, i, RIG_PROMPT));
         }
     }
 }
@@ -53,6 +66,7 @@ static void round_trip(rig_t *rig, void *context)
     int64_t load;
 
     rig_prefill_cold(rig, &cold, 0);
+    check_kept(rig, &cold, 0);
     rig_send_all(rig, &cold, &to, 0);
     rig_back_up(rig, &cold, &host, whole);
     evict(rig, &cold);
@@ -66,6 +80,7 @@ static void round_trip(rig_t *rig, void *context)
     rig_tick(rig);
     rig_due(rig, load, PL_OP_LOAD);
     rig_tick(rig);
+    check_kept(rig, &hit, 1);
     rig_send_all(rig, &hit, &again, 1);
     RIG_CHECK(rig, rig_violations(rig).n == 0);
     RIG_CHECK(rig, rig->executor->ops->finish(rig->executor, 99) == PL_OK);
@@ -90,8 +105,9 @@ START_TEST(bytes_are_the_same_in_every_tier)
     round_trip_t first  = {{0}, {0}, 0};
     round_trip_t here   = {{0}, {0}, 0};
     rig_params_t base   = rig_params_of(&grid[0], PL_VERIFY_DIGEST);
-    rig_params_t params = rig_params_of(&grid[_i], PL_VERIFY_DIGEST);
+    rig_params_t params = rig_params_of(&grid[_i % N_GRID], PL_VERIFY_DIGEST);
 
+    params.replicated = _i >= N_GRID;
     ck_assert_str_eq(rig_run(&base, round_trip, &first, failed), "");
     ck_assert_str_eq(rig_run(&params, round_trip, &here, failed), "");
     ck_assert_int_gt(here.checks, 0);
@@ -126,7 +142,7 @@ static TCase *tiers_case(void)
     TCase *tcase = tcase_create("tiers");
 
     tcase_set_timeout(tcase, 60);
-    tcase_add_loop_test(tcase, bytes_are_the_same_in_every_tier, 0, N_GRID);
+    tcase_add_loop_test(tcase, bytes_are_the_same_in_every_tier, 0, 2 * N_GRID);
     tcase_add_loop_test(tcase, verification_changes_nothing, 0, 2);
     return tcase;
 }
