@@ -40,16 +40,13 @@ pl_status_t pl_store_layout_check(const pl_store_layout_t *layout,
                layout->page_tokens, PL_MAX_PAGE_TOKENS);
         return PL_ERR_ARGUMENT;
     }
-    if ((layout->latent_row_bytes < 4) ||
+    if ((layout->latent_row_bytes < 1) ||
         (layout->latent_row_bytes > PL_ROW_BYTES_MAX) ||
-        (layout->latent_row_bytes % 4 != 0) || (layout->index_key_bytes < 4) ||
-        (layout->index_key_bytes % 4 != 0) || (layout->index_scale_bytes < 0) ||
-        (layout->index_scale_bytes % 4 != 0) ||
+        (layout->index_key_bytes < 1) || (layout->index_scale_bytes < 0) ||
         (index_row > PL_ROW_BYTES_MAX)) {
         pl_log(log, PL_LOG_ERROR,
                "rows of %" PRId32 " latent and %" PRId32 " + %" PRId32
-               " index bytes: multiples of 4 up to %d are possible "
-               "(--stamp-row-bytes: 8 or more)",
+               " index bytes: 1 to %d are possible",
                layout->latent_row_bytes, layout->index_key_bytes,
                layout->index_scale_bytes, PL_ROW_BYTES_MAX);
         return PL_ERR_ARGUMENT;

@@ -80,15 +80,6 @@ pl_model_config_t pl_test_config(pl_rng_t *rng)
     return config;
 }
 
-void pl_test_config_for_stores(pl_model_config_t *config)
-{
-    config->rope      = (config->rope + 3) / 4 * 4;
-    config->kv_lora   = (config->kv_lora + 3) / 4 * 4;
-    config->index_dim = (config->index_dim + 3) / 4 * 4;
-    config->index_dim =
-        config->index_dim < config->rope ? config->rope : config->index_dim;
-}
-
 pl_weights_t *pl_test_weights(const pl_model_config_t *config, uint64_t seed)
 {
     pl_weights_t *weights = NULL;

@@ -10,9 +10,6 @@
  * (the rope is even).  index_topk is small, so that selections matter. */
 pl_model_config_t pl_test_config(pl_rng_t *rng);
 
-/* Sizes that page stores take: rows of multiples of 4 bytes in every dtype. */
-void pl_test_config_for_stores(pl_model_config_t *config);
-
 /* Random weights; aborts if there is no memory. */
 pl_weights_t *pl_test_weights(const pl_model_config_t *config, uint64_t seed);
 

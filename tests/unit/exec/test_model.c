@@ -40,7 +40,6 @@ static void setup(void)
     config            = pl_test_config(&rng);
     config.vocab_size = VOCAB;
     config.hidden += 24; /* enough for a wrong row to show in what is said */
-    pl_test_config_for_stores(&config);
     weights               = pl_test_weights(&config, seed);
     base                  = exec_params(trace);
     base.executor         = "model";
