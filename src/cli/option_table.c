@@ -323,7 +323,8 @@ static const pl_option_t OPTIONS[] = {
      .fallback = "zigzag",
      .unit     = "rule",
      .help     = "Which rank computes and keeps a page: zigzag, round-robin or "
-                 "interleave:K (runs of K pages in turn).",
+                 "interleave:K (runs of K pages in turn). With replicated every "
+                 "rank keeps all pages; they are computed as with zigzag.",
      .verbs    = RUN,
      .recorded = true,
      AT(ownership_text)},

@@ -187,7 +187,7 @@ static pl_status_t check_ownership(pl_options_t *o, const pl_log_t *log)
     if (pl_ownership_parse(o->ownership_text, &o->ownership) != PL_OK) {
         pl_log(log, PL_LOG_ERROR,
                "option --ownership: cannot use '%.80s'; expected zigzag, "
-               "round-robin or interleave:K with K of at least 1",
+               "round-robin, interleave:K with K of at least 1, or replicated",
                o->ownership_text);
         return PL_ERR_ARGUMENT;
     }
@@ -215,6 +215,13 @@ static pl_status_t check_executor(pl_options_t *o, const pl_log_t *log)
                "option --%s: only a model has use for it; add --model, or "
                "leave it out",
                o->weights != NULL ? "weights" : "expect");
+        return PL_ERR_ARGUMENT;
+    }
+    if (o->stamp_row_bytes % 4 != 0) {
+        pl_log(log, PL_LOG_ERROR,
+               "option --stamp-row-bytes %" PRId64
+               ": must be a multiple of 4; use %" PRId64,
+               o->stamp_row_bytes, o->stamp_row_bytes / 4 * 4 + 4);
         return PL_ERR_ARGUMENT;
     }
     if ((o->expect != NULL) && (o->kv_dtype != PL_OPT_KV_F32)) {

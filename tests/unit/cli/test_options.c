@@ -165,6 +165,8 @@ START_TEST(options_that_fit_together_are_taken)
     ck_assert_int_eq(check("--ownership interleave:3"), PL_OK);
     ck_assert_int_eq(options.ownership.kind, PL_OWNERSHIP_INTERLEAVE);
     ck_assert_int_eq(options.ownership.width, 3);
+    ck_assert_int_eq(check("--ownership replicated --ranks 4"), PL_OK);
+    ck_assert_int_eq(options.ownership.kind, PL_OWNERSHIP_REPLICATED);
 }
 END_TEST
 
