@@ -6,8 +6,8 @@ for arguments in '--device-pages 20 --block-tokens 64' \
     '--device-pages 2 --block-tokens 64 --limit 1' \
     '--decode-pages 2 --block-tokens 64 --limit 1' \
     '--device-pages 20 --block-tokens 64 --executor cost' \
-    '--host-pages 400000000 --block-tokens 64' \
-    '--device-pages 400000000 --decode-ranks 1 --block-tokens 64'; do
+    '--stamp-layers 1024 --stamp-row-bytes 65536 --block-tokens 64' \
+    '--decode-host-pages 400000000 --decode-ranks 1 --block-tokens 64'; do
     for comm in local mpi; do
         # shellcheck disable=SC2086
         "$PAGELANE" run --trace "$trace" --ranks 3 --comm $comm $arguments
