@@ -229,6 +229,7 @@ static void one_tick(driver_t *driver, int check_every)
     /* I9: whatever happens, it ends. */
     MUST(plan->tick < 1000 * (int64_t)params->n_requests + 1000,
          "the run does not end");
+    driver->last = plan;
     drive_check_plan(driver, plan);
     words = calloc((size_t)pl_plan_words(plan) + 1, sizeof(*words));
     fill_outcome(driver, plan, words);
@@ -264,6 +265,38 @@ static void check_failure(driver_t *driver, int32_t request,
                             pl_engine_device_pages(driver->engine)));
     result->n_failed += failed ? 1 : 0;
     result->n_unfit += is_unfit ? 1 : 0;
+}
+
+static pl_status_t is_unpinned(void *context, const pl_node_t *node)
+{
+    (void)context;
+    return node->pin_ref == 0 ? PL_OK : PL_ERR_INTERNAL;
+}
+
+/* I3, 9.31: in the end nobody holds anything; all that is not free is cache. */
+static void check_end(const driver_t *driver)
+{
+    const pl_engine_config_t *config = &driver->params->config;
+    const pl_hicache_t *cache        = pl_engine_cache(driver->engine);
+    int64_t given[PL_MAX_RANKS]      = {0};
+
+    ck_assert_int_eq(pl_engine_check(driver->engine), PL_OK);
+    ck_assert_int_eq(pl_hicache_check(cache, given), PL_OK);
+    ck_assert_int_eq(pl_hicache_copies_under_way(cache), 0);
+    ck_assert_int_eq(driver->n_flights, 0);
+    ck_assert_int_eq(pl_tree_visit(pl_hicache_tree(cache), is_unpinned, NULL),
+                     PL_OK);
+    for (int rank = 0; rank < config->n_prefill + config->n_decode; rank++) {
+        const pl_lanes_t *pool   = driver->last->decode[rank];
+        const pl_lanes_t *buffer = driver->last->decode_host[rank];
+
+        ck_assert((pool == NULL) ||
+                  (pl_lanes_free_total(pool) ==
+                   pl_engine_decode_pages(driver->engine) - 1));
+        ck_assert((buffer == NULL) ||
+                  (pl_lanes_free_total(buffer) ==
+                   pl_engine_config(driver->engine)->decode_host_pages));
+    }
 }
 
 static void check_records(driver_t *driver, drive_result_t *result)
@@ -310,8 +343,7 @@ void drive(const drive_params_t *params, int check_every,
     while (!pl_engine_done(driver->engine)) {
         one_tick(driver, check_every);
     }
-    ck_assert_int_eq(pl_engine_check(driver->engine), PL_OK);
-    ck_assert_int_eq(driver->n_flights, 0);
+    check_end(driver);
     check_records(driver, result);
     result->decisions = driver->decisions;
     result->counters  = *pl_engine_counters(driver->engine);

@@ -28,7 +28,7 @@ typedef struct pool {
 typedef struct flight {
     int64_t id, tick, end_ns;
     pl_op_kind_t kind;
-    int32_t request, n;
+    int32_t request, home, n;
     int32_t late; /* ticks that it could have ended in */
     bool fails, last;
     int32_t end_token; /* SEND: tokens of the prompt up to its end */
@@ -55,6 +55,7 @@ typedef struct driver {
     const drive_params_t *params;
     pl_log_t log;
     pl_engine_t *engine;
+    const pl_plan_t *last;
     pl_request_t *requests;
     way_t *ways;
     pool_t device, host, decode[MAX_HOMES], buffer[MAX_HOMES];

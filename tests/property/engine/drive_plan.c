@@ -112,8 +112,39 @@ int64_t drive_end_of(driver_t *driver, const pl_plan_t *plan, const pl_op_t *op)
     return *free_ns;
 }
 
-/* A home's steps are no more than its batch; who is sent off has come after all
- * that go on (9.49). */
+/* 9.49: who is sent off has come after all that go on, and one at a time, since
+ * its pages will do; who is resumed leaves a page for each that runs. */
+static void check_moves(driver_t *driver, const pl_plan_t *plan,
+                        const int32_t *steps, const int64_t *newest)
+{
+    bool leaves[MAX_HOMES] = {false};
+
+    for (int i = 0; i < driver->n_flights; i++) {
+        const flight_t *flight = &driver->flights[i];
+
+        if (flight->kind == PL_OP_OFFLOAD) {
+            leaves[flight->home] = true;
+        }
+    }
+    for (int32_t i = 0; i < plan->n_ops; i++) {
+        const pl_op_t *op = &plan->ops[i];
+
+        if ((op->kind == PL_OP_OFFLOAD) || (op->kind == PL_OP_REENTER)) {
+            MUST(driver->ways[op->request].age > newest[op->home],
+                 "request %d is sent off before a younger one", op->request);
+            MUST(!leaves[op->home], "rank %d sends off two at a time",
+                 op->home);
+            leaves[op->home] = op->kind == PL_OP_OFFLOAD;
+        } else if (op->kind == PL_OP_RESUME) {
+            MUST(pl_lanes_free_count(plan->decode[op->home], 0) >=
+                     steps[op->home],
+                 "request %d is resumed and will be the next to go",
+                 op->request);
+        }
+    }
+}
+
+/* A home's steps are no more than its batch. */
 static void check_homes(driver_t *driver, const pl_plan_t *plan)
 {
     int32_t steps[MAX_HOMES]  = {0};
@@ -130,13 +161,7 @@ static void check_homes(driver_t *driver, const pl_plan_t *plan)
             newest[op->home] = age > newest[op->home] ? age : newest[op->home];
         }
     }
-    for (int32_t i = 0; i < plan->n_ops; i++) {
-        const pl_op_t *op = &plan->ops[i];
-
-        MUST(((op->kind != PL_OP_OFFLOAD) && (op->kind != PL_OP_REENTER)) ||
-                 (driver->ways[op->request].age > newest[op->home]),
-             "request %d is sent off before a younger one", op->request);
-    }
+    check_moves(driver, plan, steps, newest);
 }
 
 /* How long the tick lasts: its chunk and its longest decode step, one after the

@@ -14,8 +14,11 @@ typedef struct fault {
 
     int64_t failed_op;
     int n_sends; /* of the request */
-    bool known;  /* one of them has failed, and all ranks have agreed on it */
+    int n_loads;
+    bool known; /* one of them has failed, and all ranks have agreed on it */
     pl_record_t records[8];
+    int32_t admitted[16]; /* in this order */
+    int n_admitted;
 } fault_t;
 
 static bool fails(void *context, const pl_op_t *op, bool at_end)
@@ -47,6 +50,8 @@ static void look(void *context, const pl_engine_t *engine,
             ck_assert(!fault->known || op->cancelled);
             fault->n_sends++;
         }
+        fault->n_loads +=
+            (op->kind == PL_OP_LOAD) && (op->request == fault->request);
     }
     for (int32_t i = 0; i < pl_engine_n_requests(engine); i++) {
         fault->records[i] = *pl_engine_record(engine, i);
@@ -57,6 +62,10 @@ static void note_end(void *context, const pl_event_t *event)
 {
     fault_t *fault = context;
 
+    if (event->kind == PL_EVENT_ADMIT) {
+        ck_assert_int_lt(fault->n_admitted, 16);
+        fault->admitted[fault->n_admitted++] = event->request;
+    }
     fault->known =
         fault->known || ((event->kind == PL_EVENT_SENT) && (event->value == 0));
 }
@@ -66,36 +75,64 @@ static void note_end(void *context, const pl_event_t *event)
 
 /* 9.27, 9.30: one rank cannot reserve its part of a load-back, or fails at it:
  * on no rank is it done, the prompt is computed, and its misses have that
- * cause.  A copy that was only refused is still good for the next prompt; one
- * that failed is not. */
+ * cause.  It comes first again.  A copy that was only refused is still good for
+ * the next prompt; one that failed is not. */
 START_TEST(a_failed_load_back_is_computed)
 {
-    static const drive_request_t script[] = {{0 * SECOND, 33, 1, 0, 8},
-                                             {1 * SECOND, 173, 1, 1, 0},
-                                             {2 * SECOND, 33, 1, 0, 8},
-                                             {3 * SECOND, 173, 1, 2, 0},
-                                             {4 * SECOND, 33, 1, 0, 8}};
-    drive_params_t params                 = scene(script, N(script));
-    fault_t fault                         = {
-                                .kind = PL_OP_LOAD, .request = 2, .at_end = _i == 1, .n = 1};
+    static const drive_request_t script[] = {
+        {0 * SECOND, 33, 1, 0, 8},  {1 * SECOND, 173, 1, 1, 0},
+        {2 * SECOND, 33, 1, 0, 8},  {2 * SECOND, 5, 1, 3, 0},
+        {3 * SECOND, 173, 1, 2, 0}, {4 * SECOND, 33, 1, 0, 8}};
+    static const int32_t in_turn[] = {0, 1, 2, 2, 3, 4, 5};
+    drive_params_t params          = scene(script, N(script));
+    fault_t fault                  = {
+                         .kind = PL_OP_LOAD, .request = 2, .at_end = _i == 1, .n = 1};
     drive_result_t result;
 
     params.config.device_pages = 12;
     params.context             = &fault;
     params.plan                = look;
     params.fails               = fails;
+    params.event               = note_end;
     drive(&params, 1, &result);
     ck_assert_int_eq(fault.n, 0);
     ck_assert_int_eq(result.n_failed, 0);
     ck_assert_int_eq(result.cache.loads_failed, 1);
     ck_assert_int_eq(fault.records[2].readmissions, 1);
     ck_assert_int_eq(fault.records[2].host_hit_tokens, 0);
+    ck_assert_mem_eq(fault.admitted, in_turn, sizeof(in_turn));
     if (_i == 0) {
         ck_assert_int_eq(fault.records[2].miss_pages[PL_MISS_FAILED], 8);
     } else { /* the bad copies are gone */
         ck_assert_int_eq(fault.records[2].miss_pages[PL_MISS_EVICTED], 8);
     }
-    ck_assert_int_eq(fault.records[4].host_hit_tokens, 32);
+    ck_assert_int_eq(fault.records[5].host_hit_tokens, 32);
+}
+END_TEST
+
+/* Host copies are passed over this once: the prompt that comes back with its
+ * tokens, after its pages were evicted, is loaded. */
+START_TEST(host_copies_are_passed_over_once)
+{
+    static const drive_request_t script[] = {
+        {0, 33, 1, 0, 8},
+        {SECOND, 173, 200, 1, 0}, /* runs on, and takes page after page */
+        {2 * SECOND, 33, 150, 0, 8},
+        {5 * SECOND / 2, 173, 1, 2, 0}};
+    drive_params_t params = scene(script, N(script));
+    fault_t fault         = {.kind = PL_OP_LOAD, .request = 2, .n = 1};
+    drive_result_t result;
+
+    params.config.device_pages = 12;
+    params.config.decode_pages = 136;
+    params.context             = &fault;
+    params.plan                = look;
+    params.fails               = fails;
+    params.event               = note_end;
+    drive(&params, 1, &result);
+    ck_assert_int_eq(fault.records[2].readmissions, 1);
+    ck_assert_int_eq(fault.records[2].reentries, 1);
+    ck_assert_int_eq(fault.n_loads, 2);
 }
 END_TEST
 
@@ -141,6 +178,7 @@ TCase *copies_case(void)
 
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, a_failed_load_back_is_computed, 0, 2);
+    tcase_add_test(tcase, host_copies_are_passed_over_once);
     tcase_add_loop_test(tcase, a_failed_send_fails_its_request, 0, 2);
     return tcase;
 }

@@ -105,6 +105,39 @@ START_TEST(the_emptiest_home_is_taken)
 }
 END_TEST
 
+typedef struct places {
+    int64_t admitted, finished; /* ticks of request 1 and 0 */
+} places_t;
+
+static void note_places(void *context, const pl_event_t *event)
+{
+    places_t *places = context;
+
+    if ((event->kind == PL_EVENT_ADMIT) && (event->request == 1)) {
+        places->admitted = event->tick;
+    } else if ((event->kind == PL_EVENT_FINISH) && (event->request == 0)) {
+        places->finished = event->tick;
+    }
+}
+
+/* What decode gave back can be reserved in the same tick. */
+START_TEST(a_place_is_taken_when_it_comes_free)
+{
+    static const drive_request_t script[] = {{0, 16, 4, 0, 0},
+                                             {0, 16, 4, 1, 0}};
+    drive_params_t params                 = scene(script, N(script));
+    drive_result_t result;
+    places_t places = {-1, -1};
+
+    params.config.decode_pages = 6;
+    params.context             = &places;
+    params.event               = note_places;
+    drive(&params, 1, &result);
+    ck_assert_int_gt(places.finished, 0);
+    ck_assert_int_eq(places.admitted, places.finished);
+}
+END_TEST
+
 /* ---- growth
  * ------------------------------------------------------------------------ */
 
@@ -206,22 +239,82 @@ START_TEST(without_a_buffer_it_comes_back_as_a_prompt)
 }
 END_TEST
 
-/* 9.49 what was preempted and no longer fits the lanes is a failed request, no
- * assertion, and the others go on. */
-START_TEST(what_no_longer_fits_fails_alone)
+/* ---- on the way to the buffer and back
+ * ---------------------------------------------------- */
+
+static const struct {
+    pl_op_kind_t kind;
+    bool at_end;
+} moves[] = {{PL_OP_OFFLOAD, false},
+             {PL_OP_OFFLOAD, true},
+             {PL_OP_RESUME, false},
+             {PL_OP_RESUME, true}};
+
+typedef struct bad_moves {
+    int which;
+    int n_left; /* that many times */
+} bad_moves_t;
+
+static bool move_fails(void *context, const pl_op_t *op, bool at_end)
 {
-    static const drive_request_t script[] = {
-        {0, 16, 20, 0, 0}, {0, 16, 20, 1, 0}, {9 * SECOND, 16, 20, 2, 0}};
-    drive_params_t params = scene(script, N(script));
+    bad_moves_t *bad = context;
+
+    if ((op->kind != moves[bad->which].kind) ||
+        (at_end != moves[bad->which].at_end) || (bad->n_left == 0)) {
+        return false;
+    }
+    bad->n_left--;
+    return true;
+}
+
+/* 9.50 a rank that cannot reserve the way, or fails at it: nothing is lost. Who
+ * could not be sent off goes on and, next time, comes back as a new prompt; who
+ * could not be resumed is tried again. */
+START_TEST(a_failed_move_loses_nothing)
+{
+    drive_request_t script[6] = {{0}};
+    drive_params_t params     = scene(script, N(script));
+    bad_moves_t bad           = {.which = _i, .n_left = 2};
     drive_result_t result;
 
-    params.config.n_prefill    = 1;
-    params.config.device_pages = 5; /* the prompt, not a token more */
+    for (int32_t i = 0; i < N(script); i++) {
+        script[i] = (drive_request_t){0, 9 + i, 40, i, 0};
+    }
+    params.config.decode_pages      = 21;
+    params.config.decode_host_pages = 100;
+    params.context                  = &bad;
+    params.fails                    = move_fails;
+    drive(&params, 1, &result);
+    ck_assert_int_eq(bad.n_left, 0);
+    ck_assert_int_eq(result.n_failed, 0);
+    if (moves[_i].kind == PL_OP_RESUME) {
+        ck_assert_int_eq(result.counters.reentries, 0);
+        ck_assert_int_eq(result.counters.resumes, result.counters.offloads + 2);
+    } else {
+        ck_assert_int_eq(result.counters.resumes + 2, result.counters.offloads);
+    }
+}
+END_TEST
+
+/* 9.49 what was preempted and no longer fits the lanes is a failed request, no
+ * assertion, and the others go on; lanes that are large enough are not cut down
+ * to what the prompts alone would need. */
+START_TEST(what_no_longer_fits_fails_alone)
+{
+    static const drive_request_t script[2][2] = {
+        {{0, 16, 20, 0, 0}, {0, 16, 20, 1, 0}},
+        {{0, 1, 40, 0, 0}, {0, 1, 40, 1, 0}}};
+    drive_params_t params = scene(script[_i], 2);
+    drive_result_t result;
+
+    params.config.n_prefill = 1;
+    /* The prompt, not a token more; or much more. */
+    params.config.device_pages = _i == 0 ? 5 : 65;
     params.config.decode_pages = 11;
     drive(&params, 1, &result);
-    ck_assert_int_eq(result.n_failed, 1);
-    ck_assert_int_eq(result.n_unfit, 1);
-    ck_assert_int_eq(result.counters.reentries, 0);
+    ck_assert_int_eq(result.n_failed, _i == 0 ? 1 : 0);
+    ck_assert_int_eq(result.n_unfit, result.n_failed);
+    ck_assert_int_eq(result.counters.reentries > 0, _i == 1);
 }
 END_TEST
 
@@ -254,7 +347,9 @@ TCase *homes_case(void)
     tcase_add_test(tcase, the_youngest_goes_and_resumes_come_first);
     tcase_add_loop_test(tcase, without_a_buffer_it_comes_back_as_a_prompt, 0,
                         2);
-    tcase_add_test(tcase, what_no_longer_fits_fails_alone);
+    tcase_add_loop_test(tcase, a_failed_move_loses_nothing, 0, 4);
+    tcase_add_loop_test(tcase, what_no_longer_fits_fails_alone, 0, 2);
+    tcase_add_test(tcase, a_place_is_taken_when_it_comes_free);
     tcase_add_test(tcase, the_next_one_starts_when_the_last_one_fails);
     return tcase;
 }
