@@ -149,6 +149,11 @@ START_TEST(options_that_do_not_fit_together_are_refused)
             "use 536870911");
     refused("--ownership layer", "'layer'", "interleave:K");
     refused("--ownership interleave:0", "'interleave:0'", "interleave:K");
+    refused("--executor model", "--executor model", "--model");
+    refused("--weights random:1", "--weights", "--model");
+    refused("--executor stamp --model m --expect f", "--expect", "--model");
+    refused("--model m --expect f --kv-dtype fp8", "float32", "--kv-dtype f32");
+    refused("--stamp-row-bytes 66", "--stamp-row-bytes 66", "use 68");
 }
 END_TEST
 
@@ -156,6 +161,11 @@ START_TEST(options_that_fit_together_are_taken)
 {
     ck_assert_int_eq(check(""), PL_OK);
     ck_assert_int_eq(options.ownership.kind, PL_OWNERSHIP_ZIGZAG);
+    ck_assert_int_eq(options.executor, PL_OPT_EXECUTOR_STAMP);
+    ck_assert_int_eq(check("--model m"), PL_OK);
+    ck_assert_int_eq(options.executor, PL_OPT_EXECUTOR_MODEL);
+    ck_assert_int_eq(check("--model m --executor cost"), PL_OK);
+    ck_assert_int_eq(options.executor, PL_OPT_EXECUTOR_COST);
     ck_assert_int_eq(check("--ranks 127"), PL_OK);
     ck_assert_int_eq(check("--ranks 200 --decode-ranks 73"), PL_OK);
     ck_assert_int_eq(check("--chunk 64 --page-size 1"), PL_OK);
@@ -175,7 +185,7 @@ START_TEST(single_values_have_limits)
     static const char *const BAD[] = {
         "--page-size 0",    "--page-size 1025",     "--page-size",
         "--device-pages 1", "--host-pages -1",      "--pace fast",
-        "--executor model", "--verify all",         "--seed -1",
+        "--executor gpu",   "--verify all",         "--seed -1",
         "--passes 0",       "--max-batch 0",        "--block-tokens 513",
         "--limit -2",       "--write-policy write", "--comm nccl",
         "--explore 1001",   "--log-level loud",     "--stamp-layers 0"};
