@@ -375,16 +375,11 @@ class Ranks(Faults):
 
     def test_stall(self):
         for comm, rank in (("local", 2), ("mpi", 2), ("mpi", 0)):
-            run = self.ends(*ranks(3, 0, comm), "--timeout", "2s", "--inject",
+            run = self.ends(*ranks(3, 0, comm), "--timeout", "4s", "--inject",
                             f"rank.stall@rank:{rank},count:20")
             self.assertEqual(run.status, 5, str(run))
             self.assertRegex(run.stderr, f"rank {rank} .*rank.stall")
-            self.assertRegex(run.stderr, "rank [01]: .*waited 2 s")
-
-    def test_a_late_rank_is_waited_for(self):
-        """The time-out bounds one wait, not the run."""
-        self.run_program(*pl.SMALL, *ranks(3, 0), "--timeout", "2s",
-                         "--device", "guard", "--explore", 3)
+            self.assertRegex(run.stderr, "rank [01]: .*waited 4 s")
 
 
 if __name__ == "__main__":
