@@ -115,7 +115,7 @@ err_clear:
     return status;
 }
 
-/* ---------------------------------------------------------------- by policy */
+/* ---- by policy ---- */
 
 /* A copy is of use only while the prefix before it has one: the node above
  * must have a copy, or one on its way. */
@@ -176,7 +176,7 @@ pl_status_t pl_hicache_prompt_done(pl_hicache_t *cache, pl_node_t *last)
     return PL_OK;
 }
 
-/* -------------------------------------------------------------------- ends */
+/* ---- ends ---- */
 
 /* The copy is no good: none of its nodes has one. */
 static pl_status_t forget_host(pl_hicache_t *cache, const pl_cache_copy_t *copy,

@@ -12,7 +12,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* ---------------------------------------------------------- losing copies */
+/* ---- losing copies ---- */
 
 /* Take a node's pages out of a tier; `is_held`: a copy without anchor keeps
  * them until its end. */
@@ -122,7 +122,7 @@ bool pl_cache_is_pinned_below(const pl_node_t *node)
     return false;
 }
 
-/* ----------------------------------------------------------- qualification */
+/* ---- qualification ---- */
 
 /* One eviction: in which tier, and of what policy value at most. */
 typedef struct hunt {
@@ -227,7 +227,7 @@ static void note_victim(const hunt_t *hunt, const pl_node_t *leaf)
     }
 }
 
-/* ----------------------------------------------------------------- walking */
+/* ---- walking ---- */
 
 static pl_status_t evict_leaf(const hunt_t *hunt, pl_node_t *leaf)
 {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ events */
+/* ---- events ---- */
 
 pl_status_t pl_cache_no_memory(const pl_hicache_t *cache, const char *what)
 {
@@ -74,7 +74,7 @@ static void on_adopted(void *context, const pl_node_t *node)
     emit_node(context, PL_EVENT_ADOPT, node);
 }
 
-/* ----------------------------------------------------------------- opening */
+/* ---- opening ---- */
 
 static pl_status_t open_lanes(pl_hicache_t *cache, int tier,
                               int32_t pages_per_lane)
@@ -195,7 +195,7 @@ void pl_hicache_at(pl_hicache_t *cache, int64_t tick, int32_t request)
     cache->request = request;
 }
 
-/* ------------------------------------------------------------------- pages */
+/* ---- pages ---- */
 
 void pl_cache_count_lanes(const pl_hicache_t *cache, const pl_page_t *pages,
                           int32_t n_pages, int32_t by, int32_t *counts)
@@ -227,7 +227,7 @@ int64_t pl_hicache_room(const pl_hicache_t *cache, int lane)
            pl_tree_unlocked(cache->tree, lane);
 }
 
-/* ------------------------------------------------------ matches, references */
+/* ---- matches, references ---- */
 
 pl_status_t pl_hicache_match(pl_hicache_t *cache, uint64_t name_space,
                              const pl_page_key_t *keys, int32_t n,
@@ -273,7 +273,7 @@ void pl_hicache_unpin(pl_hicache_t *cache, const pl_match_t *match)
     }
 }
 
-/* --------------------------------------------------------- insert and reset */
+/* ---- insert and reset ---- */
 
 pl_status_t pl_hicache_insert(pl_hicache_t *cache, pl_node_t *at,
                               uint64_t name_space, const pl_page_key_t *keys,

@@ -6,7 +6,7 @@
 
 #include "base/hash.h"
 
-/* ------------------------------------------------------------- state hash */
+/* ---- state hash ---- */
 
 static uint64_t fold_copy(uint64_t h, const pl_cache_copy_t *copy)
 {
@@ -38,7 +38,7 @@ uint64_t pl_hicache_state_hash(const pl_hicache_t *cache)
     return pl_fold64(h, (uint64_t)cache->lost.n);
 }
 
-/* ---------------------------------------------------------------- recount */
+/* ---- recount ---- */
 
 /* One tier, page by page. */
 typedef struct recount {

@@ -164,7 +164,7 @@ pl_status_t pl_hicache_load(pl_hicache_t *cache, const pl_match_t *match,
     return PL_OK;
 }
 
-/* -------------------------------------------------------------------- ends */
+/* ---- ends ---- */
 
 static bool is_within(const pl_node_t *node, const pl_node_t *top)
 {

@@ -7,7 +7,7 @@
 
 #include "base/hash.h"
 
-/* ------------------------------------------------------------------ nodes */
+/* ---- nodes ---- */
 
 static pl_node_t *node_make(int32_t n_pages)
 {
@@ -59,7 +59,7 @@ static uint64_t chain_of(const pl_tree_t *tree, const pl_node_t *node)
     return chain;
 }
 
-/* ---------------------------------------------------------------- opening */
+/* ---- opening ---- */
 
 pl_status_t pl_tree_open(const pl_tree_params_t *params, const pl_log_t *log,
                          pl_tree_t **tree_p)
@@ -141,7 +141,7 @@ static pl_status_t no_memory(const pl_tree_t *tree, int32_t n_pages)
     return PL_ERR_MEMORY;
 }
 
-/* --------------------------------------------------------------- walking */
+/* ---- walking ---- */
 
 /* How far the tree agrees with a run of keys. */
 typedef struct walk {
@@ -249,7 +249,7 @@ void pl_tree_peek(const pl_tree_t *tree, uint64_t name_space,
     }
 }
 
-/* --------------------------------------------------------------- changing */
+/* ---- changing ---- */
 
 /* The pages of child are on device already, or are the caller's from now on. */
 static void merge_pages(pl_tree_t *tree, pl_node_t *child, pl_page_t *pages,

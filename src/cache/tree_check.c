@@ -20,7 +20,7 @@ pl_status_t pl_tree_visit(const pl_tree_t *tree, pl_tree_visit_t visit,
     return PL_OK;
 }
 
-/* ------------------------------------------------------------- state hash */
+/* ---- state hash ---- */
 
 static uint64_t fold_bytes(uint64_t h, const void *bytes, size_t n_bytes)
 {
@@ -69,7 +69,7 @@ uint64_t pl_tree_state_hash(const pl_tree_t *tree)
     return h;
 }
 
-/* ---------------------------------------------------------------- recount */
+/* ---- recount ---- */
 
 /* Sums over a node's children. */
 typedef struct family {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------ lane counts */
+/* ---- lane counts ---- */
 
 /* Add the node's device pages to `to`, and take them from `from` if given. */
 static void move_pages(const pl_tree_t *tree, const pl_node_t *node,
@@ -34,7 +34,7 @@ int64_t pl_tree_locked(const pl_tree_t *tree, int lane)
     return tree->locked[lane];
 }
 
-/* ------------------------------------------------------------- references */
+/* ---- references ---- */
 
 void pl_tree_lock(pl_tree_t *tree, pl_node_t *node)
 {
@@ -83,7 +83,7 @@ void pl_tree_hit(pl_tree_t *tree, pl_node_t *node)
     }
 }
 
-/* ----------------------------------------------------------------- copies */
+/* ---- copies ---- */
 
 void pl_tree_node_free(pl_node_t *node)
 {

@@ -21,8 +21,7 @@ static const struct {
 
 enum { N_GROUPS = sizeof(GROUPS) / sizeof(GROUPS[0]), FIRST_COUNTERS = 2 };
 
-/* ---- for people -----------------------------------------------------------
- */
+/* ---- for people ---- */
 
 static pl_status_t add_row(void *context, const char *name, const char *text,
                            bool is_number)
@@ -105,8 +104,7 @@ static pl_status_t print_summary(const pl_snapshot_t *snapshot,
     return PL_OK;
 }
 
-/* ---- for programs ---------------------------------------------------------
- */
+/* ---- for programs ---- */
 
 static pl_status_t add_member(void *context, const char *name, const char *text,
                               bool is_number)
@@ -183,8 +181,7 @@ static pl_status_t inspect_summary(const pl_snapshot_t *snapshot, bool json)
                 : print_summary(snapshot, &totals);
 }
 
-/* ---- the verb -------------------------------------------------------------
- */
+/* ---- the verb ---- */
 
 typedef struct view {
     const char *name;

@@ -4,8 +4,7 @@
 
 #include "cli/inspect.h"
 
-/* ---- layout ---------------------------------------------------------------
- */
+/* ---- layout ---- */
 
 pl_status_t pl_inspect_layout(const pl_snapshot_t *snapshot,
                               pl_inspect_layout_t *layout_p)
@@ -40,8 +39,7 @@ pl_status_t pl_inspect_layout(const pl_snapshot_t *snapshot,
     return PL_OK;
 }
 
-/* ---- columns --------------------------------------------------------------
- */
+/* ---- columns ---- */
 
 pl_status_t pl_inspect_columns(const pl_snapshot_t *snapshot, const char *group,
                                const pl_inspect_spec_t *specs, size_t n,
@@ -68,8 +66,7 @@ void pl_inspect_free(pl_snapshot_column_t *columns, size_t n)
     }
 }
 
-/* ---- owners ---------------------------------------------------------------
- */
+/* ---- owners ---- */
 
 static size_t run_length(const int64_t *owners, size_t n)
 {
@@ -124,8 +121,7 @@ void pl_inspect_owners(pl_text_t *text, const int64_t *owners, size_t n,
     }
 }
 
-/* ---- JSON -----------------------------------------------------------------
- */
+/* ---- JSON ---- */
 
 void pl_inspect_add_integer(json_object *object, const char *key, int64_t value)
 {

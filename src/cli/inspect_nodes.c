@@ -63,8 +63,7 @@ static const int64_t *list_of(const nodes_t *nodes, int list, size_t i,
     return nodes->lists[list].items.items + offsets[i];
 }
 
-/* ---- loading --------------------------------------------------------------
- */
+/* ---- loading ---- */
 
 /* A node has all its pages in a tier, or none; each within the tier. */
 static pl_status_t check_list(const pl_snapshot_t *snapshot, const char *path,
@@ -172,8 +171,7 @@ static pl_status_t device_owners(const nodes_t *nodes, size_t i,
     return PL_OK;
 }
 
-/* ---- for people -----------------------------------------------------------
- */
+/* ---- for people ---- */
 
 enum { MOST_RUNS = 6 };
 
@@ -233,8 +231,7 @@ static pl_status_t print_table(const nodes_t *nodes)
     return status;
 }
 
-/* ---- for programs ---------------------------------------------------------
- */
+/* ---- for programs ---- */
 
 static json_object *json_of(const nodes_t *nodes, size_t i)
 {

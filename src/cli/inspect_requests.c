@@ -78,8 +78,7 @@ static const char *state_of(const requests_t *requests, size_t i)
     return at(requests, FINISHED, i) < 0 ? "unfinished" : "good";
 }
 
-/* ---- for people -----------------------------------------------------------
- */
+/* ---- for people ---- */
 
 /* A time in ms with three digits, "-" if it has not come. */
 static void time_cell(pl_table_t *table, int64_t from_ns, int64_t to_ns)
@@ -147,8 +146,7 @@ static pl_status_t print_table(const requests_t *requests)
     return status;
 }
 
-/* ---- for programs ---------------------------------------------------------
- */
+/* ---- for programs ---- */
 
 static json_object *json_of(const requests_t *requests, size_t i)
 {
@@ -193,8 +191,7 @@ pl_status_t pl_inspect_requests(const pl_snapshot_t *snapshot, bool json)
     return status;
 }
 
-/* ---- totals ---------------------------------------------------------------
- */
+/* ---- totals ---- */
 
 static int ascending(const void *a, const void *b)
 {

@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "comm/internal.h"
 
-/* ----------------------------------------------------------------- shared */
+/* ---- shared ---- */
 
 pl_status_t pl_comm_check(int n_ranks, int n_prefill, double timeout_s,
                           const pl_log_t *log)
@@ -43,7 +43,7 @@ void pl_comm_rank_list(const bool *set, int n_ranks, char *text, size_t n_bytes)
     }
 }
 
-/* --------------------------------------------------------------- wrappers */
+/* ---- wrappers ---- */
 
 enum { OP_AGREE = 1, OP_SUM, OP_BROADCAST, OP_BARRIER, OP_EXPOSE, OP_GATHER };
 

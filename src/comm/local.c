@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---------------------------------------------------------- wait and wake */
+/* ---- wait and wake ---- */
 
 void pl_local_break(pl_local_hub_t *hub, pl_status_t status)
 {
@@ -39,7 +39,7 @@ bool pl_local_sleep(pl_local_t *self, const struct timespec *deadline)
                                   deadline) != ETIMEDOUT;
 }
 
-/* ------------------------------------------------------- collective calls */
+/* ---- collective calls ---- */
 
 typedef enum op_kind {
     OP_BARRIER,
@@ -253,7 +253,7 @@ static pl_status_t meet_prefill(pl_comm_t *comm, const op_t *op)
     return meet(self, &self->hub->prefill, comm->prefill_trace, op);
 }
 
-/* ------------------------------------------------------------- operations */
+/* ---- operations ---- */
 
 static pl_status_t local_agree(pl_comm_t *comm, uint64_t *words, int32_t n)
 {

@@ -32,7 +32,7 @@ static void *run_thread(void *argument)
     return NULL;
 }
 
-/* -------------------------------------------------------------------- hub */
+/* ---- hub ---- */
 
 static pl_status_t wake_open(pl_local_hub_t *hub)
 {
@@ -95,7 +95,7 @@ static pl_status_t hub_open(pl_local_hub_t *hub, int n_ranks, int n_prefill)
     return wake_open(hub);
 }
 
-/* ---------------------------------------------------------------- threads */
+/* ---- threads ---- */
 
 static pl_status_t no_memory(const pl_log_t *log, int n_ranks)
 {

@@ -11,7 +11,7 @@
 
 #define BLOCK_BYTES ((size_t)1 << 30)
 
-/* ----------------------------------------------------------------- errors */
+/* ---- errors ---- */
 
 pl_status_t pl_mpi_no_memory(const pl_mpi_t *self, const char *call, size_t n)
 {
@@ -42,7 +42,7 @@ pl_status_t pl_mpi_finish(pl_mpi_t *self, pl_mpi_batch_t *batch,
     return PL_ERR_COMM;
 }
 
-/* ------------------------------------------------------- collective calls */
+/* ---- collective calls ---- */
 
 /* Room for n words and for the pieces of the collective. */
 static pl_status_t prepare(pl_mpi_t *self, const char *what, size_t n_words,
@@ -190,7 +190,7 @@ static void mpi_fail(pl_comm_t *comm, pl_status_t status)
     ((pl_mpi_t *)comm)->broken = true;
 }
 
-/* ------------------------------------------------------------- open, close */
+/* ---- open, close ---- */
 
 static void free_memory(pl_mpi_t *self)
 {

@@ -85,7 +85,7 @@ void pl_mpi_batch_receive(pl_mpi_batch_t *batch, const pl_mpi_wire_t *wire,
     } while (done < n);
 }
 
-/* ---------------------------------------------------------------- waiting */
+/* ---- waiting ---- */
 
 static double now_s(void)
 {

@@ -35,7 +35,7 @@ typedef struct guard {
     bool violated;
 } guard_t;
 
-/* ----------------------------------------------------------------- blocks */
+/* ---- blocks ---- */
 
 static block_t *find_block(guard_t *guard, const void *mem)
 {
@@ -112,7 +112,7 @@ static void shrink_quarantine(guard_t *guard)
     guard->blocks.n = n;
 }
 
-/* ----------------------------------------------------------------- ranges */
+/* ---- ranges ---- */
 
 static bool overlap(const void *a, size_t a_bytes, const void *b,
                     size_t b_bytes)
@@ -175,7 +175,7 @@ static void drop_copies(guard_t *guard, const block_t *block)
     }
 }
 
-/* ------------------------------------------------------------- operations */
+/* ---- operations ---- */
 
 static pl_status_t no_memory(const guard_t *guard, size_t bytes,
                              const char *what)

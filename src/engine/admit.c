@@ -5,8 +5,7 @@
 #include "base/hash.h"
 #include "engine/state.h"
 
-/* ---- the queue
- * ------------------------------------------------------------------ */
+/* ---- the queue ---- */
 
 pl_status_t pl_admit_enqueue(pl_engine_t *engine, int32_t request, bool at_head)
 {
@@ -27,8 +26,7 @@ pl_status_t pl_admit_enqueue(pl_engine_t *engine, int32_t request, bool at_head)
     return PL_OK;
 }
 
-/* ---- page keys
- * ------------------------------------------------------------------- */
+/* ---- page keys ---- */
 
 /* Pages that hold generated tokens are known by request and place: what a
  * request generates is a function of its prompt, and no other prompt has it. */
@@ -64,8 +62,7 @@ static pl_status_t make_keys(pl_engine_t *engine, int32_t request)
     return PL_OK;
 }
 
-/* ---- how much of the hit can be had
- * ------------------------------------------------ */
+/* ---- how much of the hit can be had ---- */
 
 typedef struct hit {
     pl_match_t match;
@@ -229,8 +226,7 @@ static pl_status_t find_hit(pl_engine_t *engine, int32_t request, hit_t *hit,
     return PL_OK;
 }
 
-/* ---- what is written down about a hit
- * ------------------------------------------------ */
+/* ---- what is written down about a hit ---- */
 
 static void record_misses(pl_engine_t *engine, int32_t request,
                           const hit_t *hit)
@@ -285,8 +281,7 @@ static void record_admission(pl_engine_t *engine, int32_t request,
     record_misses(engine, request, hit);
 }
 
-/* ---- admission
- * ------------------------------------------------------------------------ */
+/* ---- admission ---- */
 
 /* The device pages of the path down to `node`, root first. */
 static pl_status_t take_path_pages(pl_live_t *live, const pl_node_t *node)
@@ -416,8 +411,7 @@ pl_status_t pl_admit(pl_engine_t *engine)
     return admit(engine, engine->waiting.items[engine->waiting_head]);
 }
 
-/* ---- when a load-back does not work out
- * -------------------------------------------------- */
+/* ---- when a load-back does not work out ---- */
 
 pl_status_t pl_admit_undo(pl_engine_t *engine, int32_t request)
 {

@@ -3,8 +3,7 @@
 
 #include "engine/state.h"
 
-/* ---- lists and pages
- * ---------------------------------------------------------------- */
+/* ---- lists and pages ---- */
 
 static void list_remove(pl_id_list_t *list, int32_t request)
 {
@@ -105,8 +104,7 @@ static pl_status_t give_host_pages(pl_engine_t *engine, int32_t request)
     return PL_OK;
 }
 
-/* ---- reservation
- * ------------------------------------------------------------------------ */
+/* ---- reservation ---- */
 
 /* The home with the fewest reserved pages, then the lowest rank; -1: none has
  * room, or those that have must resume a request first. */
@@ -152,9 +150,7 @@ pl_status_t pl_decode_release(pl_engine_t *engine, int32_t request)
     return PL_OK;
 }
 
-/* ---- steps
- * --------------------------------------------------------------------------------
- */
+/* ---- steps ---- */
 
 static pl_status_t end_decode(pl_engine_t *engine, int32_t request)
 {
@@ -228,9 +224,7 @@ pl_status_t pl_decode_apply(pl_engine_t *engine)
     return PL_OK;
 }
 
-/* ---- preemption
- * ------------------------------------------------------------------------------
- */
+/* ---- preemption ---- */
 
 static pl_status_t add_host_copy(pl_engine_t *engine, int32_t request,
                                  pl_op_kind_t kind)
@@ -370,9 +364,7 @@ static pl_status_t grow(pl_engine_t *engine, pl_home_t *home, int32_t request,
     return PL_OK;
 }
 
-/* ---- planning
- * ------------------------------------------------------------------------------------
- */
+/* ---- planning ---- */
 
 static pl_status_t start_ready(pl_engine_t *engine, pl_home_t *home)
 {
@@ -478,9 +470,7 @@ pl_status_t pl_decode_plan(pl_engine_t *engine)
     return PL_OK;
 }
 
-/* ---- ends of copies
- * ----------------------------------------------------------------------------------
- */
+/* ---- ends of copies ---- */
 
 static void emit_end(pl_engine_t *engine, pl_event_kind_t kind, int32_t request,
                      int64_t op, bool good)

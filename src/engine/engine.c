@@ -45,8 +45,7 @@ static void take_cache_event(void *context, const pl_event_t *event)
     }
 }
 
-/* ---- opening ----------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 static pl_status_t open_cache(pl_engine_t *engine)
 {
@@ -210,8 +209,7 @@ err_close:
     return status;
 }
 
-/* ---- closing ----------------------------------------------------------------
- */
+/* ---- closing ---- */
 
 static void close_homes(pl_engine_t *engine)
 {
@@ -264,8 +262,7 @@ void pl_engine_close(pl_engine_t *engine)
     free(engine);
 }
 
-/* ---- looking in
- * -------------------------------------------------------------- */
+/* ---- looking in ---- */
 
 bool pl_engine_done(const pl_engine_t *engine)
 {

@@ -61,8 +61,7 @@ const char *pl_event_kind_text(pl_event_kind_t kind)
     return ((int)kind >= 0) && (kind < PL_EVENT_KINDS) ? TEXTS[kind] : "?";
 }
 
-/* ---- opening and closing --------------------------------------------------
- */
+/* ---- opening and closing ---- */
 
 pl_status_t pl_event_log_open(bool keep_events, pl_event_log_t **log_p)
 {
@@ -110,8 +109,7 @@ void pl_event_log_close(pl_event_log_t *log)
     free(log);
 }
 
-/* ---- events ---------------------------------------------------------------
- */
+/* ---- events ---- */
 
 /* Room for one more event with all its pages, so that no column is left
  * behind. */
@@ -210,8 +208,7 @@ pl_event_columns_t pl_event_log_events(const pl_event_log_t *log)
     return columns;
 }
 
-/* ---- lanes over time ------------------------------------------------------
- */
+/* ---- lanes over time ---- */
 
 static size_t width(const pl_event_log_t *log)
 {

@@ -5,8 +5,7 @@
 #include "base/hash.h"
 #include "engine/state.h"
 
-/* ---- state hash
- * ---------------------------------------------------------------------- */
+/* ---- state hash ---- */
 
 static uint64_t fold_pages(uint64_t h, const pl_page_list_t *pages)
 {
@@ -106,8 +105,7 @@ uint64_t pl_engine_state_hash(const pl_engine_t *engine)
     return h;
 }
 
-/* ---- self-check
- * ------------------------------------------------------------------------- */
+/* ---- self-check ---- */
 
 /* Device pages that requests hold besides the tree, by lane. */
 static void count_given(const pl_engine_t *engine, int64_t *given)

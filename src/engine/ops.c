@@ -6,8 +6,7 @@
 #include "base/hash.h"
 #include "engine/state.h"
 
-/* ---- the plan
- * ----------------------------------------------------------------- */
+/* ---- the plan ---- */
 
 void *pl_plan_keep(pl_engine_t *engine, const void *bytes, size_t n)
 {
@@ -98,8 +97,7 @@ pl_status_t pl_ops_freed(pl_engine_t *engine, int tier, int32_t home,
     return PL_OK;
 }
 
-/* ---- operations under way
- * -------------------------------------------------------- */
+/* ---- operations under way ---- */
 
 static int64_t *link_free(pl_engine_t *engine, pl_link_t link, int32_t rank)
 {
@@ -198,8 +196,7 @@ int32_t pl_ops_busiest_lane(const pl_engine_t *engine, const pl_owner_t *owners,
     return most;
 }
 
-/* ---- copies that the cache controller asks for
- * ------------------------------------- */
+/* ---- copies that the cache controller asks for ---- */
 
 static pl_status_t add_copy(pl_engine_t *engine, const pl_hicache_copy_t *copy,
                             int64_t *id_p)

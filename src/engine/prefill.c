@@ -3,8 +3,7 @@
 
 #include "engine/state.h"
 
-/* ---- planning
- * ------------------------------------------------------------------- */
+/* ---- planning ---- */
 
 static pl_status_t allocate_chunk(pl_engine_t *engine, int32_t request,
                                   int32_t n_tokens, bool *ok_p)
@@ -118,8 +117,7 @@ pl_status_t pl_prefill_plan(pl_engine_t *engine)
     return add_prefill(engine, engine->current, n);
 }
 
-/* ---- what the last tick computed
- * ---------------------------------------------------- */
+/* ---- what the last tick computed ---- */
 
 static pl_status_t insert_pages(pl_engine_t *engine, int32_t request)
 {

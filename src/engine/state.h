@@ -134,7 +134,7 @@ struct pl_engine {
     pl_engine_counters_t counters;
 };
 
-/* ---- small helpers ------------------------------------------------------- */
+/* ---- small helpers ---- */
 
 static inline int32_t pl_pages_for(const pl_engine_t *engine, int64_t tokens)
 {
@@ -156,8 +156,7 @@ static inline void pl_engine_released(pl_engine_t *engine)
     engine->releases++;
 }
 
-/* ---- ops.c ----------------------------------------------------------------
- */
+/* ---- ops.c ---- */
 
 /* Append an operation to the plan; its page lists are borrowed from the request
  * (stable for the tick) or copied by pl_plan_keep.  Returns its id in *id_p. */
@@ -189,8 +188,7 @@ PL_MUST_CHECK pl_status_t pl_ops_freed(pl_engine_t *engine, int tier,
                                        int32_t home, const pl_page_t *pages,
                                        int32_t n);
 
-/* ---- fit.c ----------------------------------------------------------------
- */
+/* ---- fit.c ---- */
 
 /* The lanes that a chunk's pages are allocated in: those of their compute
  * owners, or the one there is. */
@@ -204,8 +202,7 @@ PL_MUST_CHECK pl_status_t pl_fit_resolve(pl_engine_t *engine);
 /* Would a prompt of that length fit cold into empty lanes? */
 bool pl_fit_cold(const pl_engine_t *engine, int32_t request, int32_t tokens);
 
-/* ---- the steps of a tick ---------------------------------------------------
- */
+/* ---- the steps of a tick ---- */
 
 /* admit.c: match and admit the head of the queue, or retry its load-back. */
 PL_MUST_CHECK pl_status_t pl_admit(pl_engine_t *engine);

@@ -20,8 +20,7 @@ pl_status_t pl_request_finish(pl_engine_t *engine, int32_t request, bool failed)
     return PL_OK;
 }
 
-/* ---- applying
- * -------------------------------------------------------------------------- */
+/* ---- applying ---- */
 
 static pl_status_t apply_end(pl_engine_t *engine, const pl_pending_t *ended)
 {
@@ -88,8 +87,7 @@ static pl_status_t take_arrivals(pl_engine_t *engine)
     return PL_OK;
 }
 
-/* ---- virtual time
- * ------------------------------------------------------------------------- */
+/* ---- virtual time ---- */
 
 static int64_t decode_ns(const pl_engine_t *engine)
 {
@@ -171,8 +169,7 @@ static pl_status_t pass_time(pl_engine_t *engine)
     return PL_OK;
 }
 
-/* ---- the two halves of a tick
- * ----------------------------------------------------------------- */
+/* ---- the two halves of a tick ---- */
 
 static void begin_tick(pl_engine_t *engine)
 {

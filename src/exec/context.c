@@ -10,8 +10,7 @@ static const char *const tier_texts[PL_TIERS] = {
 static const pl_place_t tier_places[PL_TIERS] = {
     PL_PLACE_DEVICE, PL_PLACE_HOST, PL_PLACE_DECODE, PL_PLACE_DECODE_HOST};
 
-/* ---- memory ---------------------------------------------------------------
- */
+/* ---- memory ---- */
 
 static pl_status_t open_tier(pl_exec_t *exec, const pl_store_layout_t *layout,
                              int tier)
@@ -84,8 +83,7 @@ void pl_exec_close_tiers(pl_exec_t *exec)
     }
 }
 
-/* ---- who and where --------------------------------------------------------
- */
+/* ---- who and where ---- */
 
 int pl_exec_owner(const pl_exec_t *exec, int tier, pl_page_t page, int32_t home)
 {
@@ -180,8 +178,7 @@ bool pl_exec_sound(pl_exec_t *exec, const pl_exec_site_t *site, int32_t layer,
     return true;
 }
 
-/* ---- tokens ----------------------------------------------------------------
- */
+/* ---- tokens ---- */
 
 int32_t pl_exec_prompt_tokens(const pl_exec_t *exec, int32_t request)
 {
@@ -209,8 +206,7 @@ void pl_exec_read_tokens(void *context, int32_t request, int32_t first,
     }
 }
 
-/* ---- pages at rest ----------------------------------------------------------
- */
+/* ---- pages at rest ---- */
 
 /* What a slot holds, if anything, must still be what was put there. */
 static void check_slot(pl_exec_t *exec, int tier, int32_t slot)
@@ -297,8 +293,7 @@ void pl_exec_check_all(pl_exec_t *exec)
     }
 }
 
-/* ---- faults on purpose
- * ------------------------------------------------------- */
+/* ---- faults on purpose ---- */
 
 bool pl_exec_injects(pl_exec_t *exec, pl_inject_point_t point)
 {

@@ -25,8 +25,7 @@ static data_t *begin(pl_executor_t *self, const pl_plan_t *plan)
     return data;
 }
 
-/* ---- reserve
- * -------------------------------------------------------------------- */
+/* ---- reserve ---- */
 
 static pl_status_t reserve_op(data_t *data, const pl_op_t *op)
 {
@@ -69,8 +68,7 @@ static pl_status_t data_reserve(pl_executor_t *self, const pl_plan_t *plan,
     return PL_OK;
 }
 
-/* ---- settle
- * --------------------------------------------------------------------- */
+/* ---- settle ---- */
 
 /* Is the newest token that this rank knows of a request an end of sequence? The
  * others of its tokens were asked about when they were the newest. */
@@ -111,8 +109,7 @@ static pl_status_t data_settle(pl_executor_t *self, const pl_plan_t *plan,
     return PL_OK;
 }
 
-/* ---- execute
- * -------------------------------------------------------------------- */
+/* ---- execute ---- */
 
 static pl_status_t execute_op(data_t *data, const pl_op_t *op)
 {
@@ -156,8 +153,7 @@ static pl_status_t data_execute(pl_executor_t *self, const pl_plan_t *plan)
     return PL_OK;
 }
 
-/* ---- the rest
- * -------------------------------------------------------------------- */
+/* ---- the rest ---- */
 
 static pl_status_t data_finish(pl_executor_t *self, int64_t tick)
 {

@@ -13,8 +13,7 @@ pl_status_t pl_step_reserve(pl_exec_t *exec, const pl_op_t *op)
                : PL_OK;
 }
 
-/* ---- checks
- * ------------------------------------------------------------------- */
+/* ---- checks ---- */
 
 static pl_exec_site_t site_of(const pl_exec_t *exec, const pl_op_t *op,
                               int32_t page)
@@ -64,8 +63,7 @@ static void check_pages(pl_exec_t *exec, const pl_op_t *op)
     }
 }
 
-/* ---- the step
- * ----------------------------------------------------------------- */
+/* ---- the step ---- */
 
 /* The page of the new row is its first row's: nobody has written it yet. */
 static void open_page(pl_exec_t *exec, const pl_op_t *op, int32_t page)
@@ -160,8 +158,7 @@ pl_status_t pl_step_execute(pl_exec_t *exec, const pl_op_t *op)
     return PL_ARRAY_PUSH(&request->generated, next);
 }
 
-/* ---- as a new prompt
- * ------------------------------------------------------------ */
+/* ---- as a new prompt ---- */
 
 pl_status_t pl_step_reenter(pl_exec_t *exec, const pl_op_t *op)
 {

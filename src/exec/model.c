@@ -41,8 +41,7 @@ pl_store_layout_t pl_model_layout(const pl_model_config_t *config,
     return layout;
 }
 
-/* ---- rows in pages
- * --------------------------------------------------------------- */
+/* ---- rows in pages ---- */
 
 void pl_model_put(pl_forward_t *forward, int32_t layer, int32_t i,
                   const pl_store_t *store, int32_t slot, int32_t row)
@@ -95,8 +94,7 @@ pl_status_t pl_model_check_tokens(const pl_model_params_t *params,
     return PL_OK;
 }
 
-/* ---- prefill
- * --------------------------------------------------------------------- */
+/* ---- prefill ---- */
 
 /* Own tokens of page own_pages[i] of the chunk: from, and how many. */
 static int32_t page_span(const model_t *model, const pl_chunk_t *chunk,
@@ -226,8 +224,7 @@ static void tell_selected(void *context, int32_t layer, int32_t position,
                        positions, n, scores, n_keys);
 }
 
-/* ---- decode
- * ----------------------------------------------------------------------- */
+/* ---- decode ---- */
 
 static pl_status_t model_step_layer(pl_compute_t *compute,
                                     const pl_step_t *step, int32_t layer)
@@ -269,8 +266,7 @@ static pl_status_t model_cold(pl_compute_t *compute, pl_cold_t *cold)
     return pl_model_cold_piece(&model->params, &model->cold, cold);
 }
 
-/* ---- lifecycle
- * --------------------------------------------------------------------- */
+/* ---- lifecycle ---- */
 
 static void model_close(pl_compute_t *compute)
 {

@@ -29,8 +29,7 @@ struct pl_move {
     int32_t n_done;     /* layers */
 };
 
-/* ---- who moves what ---------------------------------------------------------
- */
+/* ---- who moves what ---- */
 
 static bool is_mine(const pl_exec_t *exec, const pl_op_t *op, int32_t i)
 {
@@ -76,8 +75,7 @@ static void set_direction(pl_move_t *move)
     }
 }
 
-/* ---- memory
- * ------------------------------------------------------------------ */
+/* ---- memory ---- */
 
 static void free_move(pl_move_t *move)
 {
@@ -185,8 +183,7 @@ pl_status_t pl_move_reserve(pl_exec_t *exec, pl_moves_t *moves,
     return PL_OK;
 }
 
-/* ---- start
- * ------------------------------------------------------------------- */
+/* ---- start ---- */
 
 static pl_exec_site_t source_site(const pl_exec_t *exec, const pl_move_t *move,
                                   int32_t i)
@@ -291,8 +288,7 @@ pl_status_t pl_move_execute(pl_exec_t *exec, pl_moves_t *moves,
     return PL_OK;
 }
 
-/* ---- end
- * --------------------------------------------------------------------- */
+/* ---- end ---- */
 
 /* The bytes at the destination are those that the source's writer wrote: a page
  * that was overwritten under a late copy does not get through. */

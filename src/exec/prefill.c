@@ -12,8 +12,7 @@ typedef struct pass {
     uint64_t digest; /* of all rows read */
 } pass_t;
 
-/* ---- memory
- * ------------------------------------------------------------------ */
+/* ---- memory ---- */
 
 static void free_views(pl_exec_t *exec, pl_prefill_t *prefill)
 {
@@ -131,8 +130,7 @@ void pl_prefill_free(pl_exec_t *exec, pl_prefill_t *prefill)
     free_views(exec, prefill);
 }
 
-/* ---- writing
- * ------------------------------------------------------------------ */
+/* ---- writing ---- */
 
 static int32_t rows_of(const pl_exec_t *exec, const pass_t *pass, int32_t page)
 {
@@ -212,8 +210,7 @@ static pl_status_t write_layer(pl_exec_t *exec, pl_prefill_t *prefill,
     return PL_OK;
 }
 
-/* ---- reading
- * ------------------------------------------------------------------ */
+/* ---- reading ---- */
 
 /* Where the bytes and headers that are read lie, by row. */
 typedef struct shown {
@@ -254,8 +251,7 @@ static pl_status_t gather_view(pl_exec_t *exec, pl_prefill_t *prefill,
     return PL_OK;
 }
 
-/* ---- reading where ranks replicate
- * ------------------------------------------------------------------ */
+/* ---- reading where ranks replicate ---- */
 
 /* Page `page` as another rank wrote it: its bytes, and the header beside them,
  * whose guard word is the same in every store.  Nothing is made good here: what
@@ -314,8 +310,7 @@ static pl_status_t exchange(pl_exec_t *exec, pl_prefill_t *prefill,
     return PL_OK;
 }
 
-/* ---- checking
- * ------------------------------------------------------------------ */
+/* ---- checking ---- */
 
 /* The first row of a bad page that is not what its tokens say; its first row if
  * that cannot be told. */
@@ -434,8 +429,7 @@ static pl_status_t read_layer(pl_exec_t *exec, pl_prefill_t *prefill,
     return exec->compute->ops->read(exec->compute, &pass->chunk, layer, views);
 }
 
-/* ---- the chunk
- * ------------------------------------------------------------------ */
+/* ---- the chunk ---- */
 
 static void count_written(pl_exec_t *exec, const pass_t *pass)
 {

@@ -27,8 +27,7 @@ static pl_exec_site_t transfer_site(const pl_exec_t *exec,
     return site;
 }
 
-/* ---- pages
- * -------------------------------------------------------------------- */
+/* ---- pages ---- */
 
 /* One layer of one store of page i: check what came, keep it. */
 static void take_layer(pl_exec_t *exec, const pl_send_t *send, int32_t i,
@@ -173,8 +172,7 @@ pl_status_t pl_receive_pages(pl_exec_t *exec, pl_send_t *send)
     return keep_places(exec, send);
 }
 
-/* ---- first token
- * --------------------------------------------------------------- */
+/* ---- first token ---- */
 
 pl_status_t pl_receive_handover(pl_exec_t *exec, pl_send_t *send)
 {
@@ -206,8 +204,7 @@ pl_status_t pl_receive_handover(pl_exec_t *exec, pl_send_t *send)
     return PL_OK;
 }
 
-/* ---- the whole prompt
- * ------------------------------------------------------------ */
+/* ---- the whole prompt ---- */
 
 /* Digest of the rows of one page that lie below `end`, all layers and stores.
  */

@@ -67,8 +67,7 @@ static int64_t row_bytes(const pl_store_layout_t *layout)
     return bytes;
 }
 
-/* ---- what may be asked
- * ----------------------------------------------------------- */
+/* ---- what may be asked ---- */
 
 static pl_status_t check_params(const pl_run_params_t *params,
                                 const pl_log_t *log)
@@ -109,8 +108,7 @@ static pl_status_t check_params(const pl_run_params_t *params,
     return pl_store_layout_check(&layout, log);
 }
 
-/* ---- memory
- * ------------------------------------------------------------------------ */
+/* ---- memory ---- */
 
 static pl_tier_pages_t tiers_of(const run_rank_t *run, int rank)
 {
@@ -187,8 +185,7 @@ static pl_status_t check_memory(const run_rank_t *run)
     return PL_ERR_RESOURCE;
 }
 
-/* ---- one rank
- * ------------------------------------------------------------------------ */
+/* ---- one rank ---- */
 
 static void write_rank_line(void *context, pl_log_level_t level,
                             const char *line)
@@ -399,8 +396,7 @@ pl_status_t pl_run(const pl_run_params_t *params, pl_comm_t *comm)
     return status;
 }
 
-/* ---- virtual ranks
- * ------------------------------------------------------------------- */
+/* ---- virtual ranks ---- */
 
 /* Memory of all ranks is freed when all threads have ended: a peer may read a
  * rank's pages until then, whatever became of that rank. */

@@ -37,8 +37,7 @@ static pl_status_t agree(runner_t *run, int32_t n)
                              : pl_comm_agree(run->comm, run->words.items, n);
 }
 
-/* ---- faults of whole ranks
- * -------------------------------------------------------- */
+/* ---- faults of whole ranks ---- */
 
 /* Stop answering for longer than anybody waits. */
 static pl_status_t stall(const runner_t *run)
@@ -72,8 +71,7 @@ static pl_status_t inject_rank_faults(const runner_t *run)
     return PL_OK;
 }
 
-/* ---- violations
- * ----------------------------------------------------------------------- */
+/* ---- violations ---- */
 
 static void say(const runner_t *run, const char *line)
 {
@@ -127,8 +125,7 @@ out:
     return status;
 }
 
-/* ---- state of the control plane
- * ---------------------------------------------------------- */
+/* ---- state of the control plane ---- */
 
 /* The ranks' states differ: in which field first? */
 static pl_status_t name_difference(runner_t *run)
@@ -155,8 +152,7 @@ static pl_status_t name_difference(runner_t *run)
     return PL_ERR_DISAGREE;
 }
 
-/* ---- the agreement
- * -------------------------------------------------------------------------- */
+/* ---- the agreement ---- */
 
 /* `mine` is what this rank has to say of itself; words of the plan are filled
  * in. */
@@ -199,9 +195,7 @@ static pl_status_t room_for(runner_t *run, int32_t n_plan, int32_t *n_p)
     return PL_OK;
 }
 
-/* ---- the loop
- * --------------------------------------------------------------------------------
- */
+/* ---- the loop ---- */
 
 static pl_status_t prepare(runner_t *run, const pl_plan_t *plan)
 {

@@ -27,8 +27,7 @@ static int32_t pages_of(const pl_exec_t *exec, const pl_op_t *op, int rank)
     return n;
 }
 
-/* ---- memory
- * ------------------------------------------------------------------ */
+/* ---- memory ---- */
 
 static void free_send(pl_send_t *send)
 {
@@ -156,8 +155,7 @@ err:
     return status;
 }
 
-/* ---- sending
- * ------------------------------------------------------------------ */
+/* ---- sending ---- */
 
 /* One page with all layers and stores; its bytes are checked as they are read.
  */
@@ -309,8 +307,7 @@ pl_status_t pl_send_execute(pl_exec_t *exec, pl_sends_t *sends,
     return PL_OK;
 }
 
-/* ---- end
- * ------------------------------------------------------------------------ */
+/* ---- end ---- */
 
 static pl_status_t wait_for(pl_exec_t *exec, pl_message_t *message)
 {

@@ -29,8 +29,7 @@ typedef struct stamp {
     link_t *links; /* [n_requests], in decode */
 } stamp_t;
 
-/* ---- the pure part
- * ------------------------------------------------------------ */
+/* ---- the pure part ---- */
 
 uint64_t pl_stamp_start(void)
 {
@@ -79,8 +78,7 @@ int32_t pl_stamp_token(uint64_t digest, int32_t vocab_size)
     return (int32_t)(pl_mix64(digest) % (uint64_t)vocab_size);
 }
 
-/* ---- what is expected
- * ----------------------------------------------------------- */
+/* ---- what is expected ---- */
 
 static size_t expect_index(const stamp_t *stamp, int32_t page, int32_t layer,
                            int store)
@@ -149,8 +147,7 @@ static uint64_t fold_tokens(const stamp_t *stamp, int32_t request,
     return chain;
 }
 
-/* ---- prefill
- * --------------------------------------------------------------------- */
+/* ---- prefill ---- */
 
 static pl_status_t stamp_reserve(pl_compute_t *compute, const pl_chunk_t *chunk)
 {
@@ -281,8 +278,7 @@ static uint64_t stamp_expect_all(pl_compute_t *compute, int32_t request,
     return sum;
 }
 
-/* ---- decode
- * ----------------------------------------------------------------------- */
+/* ---- decode ---- */
 
 static pl_status_t stamp_step_layer(pl_compute_t *compute,
                                     const pl_step_t *step, int32_t layer)
@@ -325,8 +321,7 @@ static pl_status_t stamp_step_end(pl_compute_t *compute, const pl_step_t *step,
     return PL_OK;
 }
 
-/* ---- lifecycle
- * --------------------------------------------------------------------- */
+/* ---- lifecycle ---- */
 
 static void stamp_close(pl_compute_t *compute)
 {

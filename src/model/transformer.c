@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- memory
- * ------------------------------------------------------------------ */
+/* ---- memory ---- */
 
 /* One block, cut into arrays; with base NULL the block is only measured. */
 typedef struct cutter {
@@ -201,8 +200,7 @@ const pl_row_layout_t *pl_forward_rows(const pl_forward_t *forward)
     return &forward->rows;
 }
 
-/* ---- layers
- * ------------------------------------------------------------------ */
+/* ---- layers ---- */
 
 void pl_forward_begin(pl_forward_t *forward, const int32_t *tokens,
                       const int32_t *positions, int32_t n)
@@ -310,8 +308,7 @@ void pl_forward_mix(pl_forward_t *forward, int32_t layer,
     pl_forward_mlp(forward, layer);
 }
 
-/* ---- results
- * ----------------------------------------------------------------- */
+/* ---- results ---- */
 
 void pl_forward_logits(pl_forward_t *forward, int32_t i, float *logits)
 {

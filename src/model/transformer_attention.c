@@ -26,8 +26,7 @@ static const float *sines_of(const tile_t *tile, int32_t i)
                           tile->config->rope / 2);
 }
 
-/* ---- queries
- * ----------------------------------------------------------------- */
+/* ---- queries ---- */
 
 static void make_queries(const tile_t *tile)
 {
@@ -79,8 +78,7 @@ static void absorb_queries(const tile_t *tile)
     }
 }
 
-/* ---- selection
- * --------------------------------------------------------------- */
+/* ---- selection ---- */
 
 static void make_index_queries(const tile_t *tile)
 {
@@ -154,8 +152,7 @@ const int32_t *pl_forward_selection(const pl_forward_t *forward, int32_t i,
                : forward->selection + (size_t)i * (size_t)forward->select_room;
 }
 
-/* ---- the rest
- * ---------------------------------------------------------------- */
+/* ---- the rest ---- */
 
 static void attend(const tile_t *tile, const pl_view_t *latent)
 {

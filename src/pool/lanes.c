@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* ---------------------------------------------------------------- opening */
+/* ---- opening ---- */
 
 uint64_t pl_lanes_usable(const pl_lanes_t *lanes, int32_t w)
 {
@@ -148,7 +148,7 @@ void pl_lanes_close(pl_lanes_t *lanes)
     free(lanes);
 }
 
-/* ----------------------------------------------------------------- taking */
+/* ---- taking ---- */
 
 /* Owners come in runs (a zigzag block, an owner's turn): eight at a time. */
 enum { OCTET = 8 };

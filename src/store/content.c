@@ -56,8 +56,7 @@ void pl_content_group(pl_content_t *content, const char *path)
     }
 }
 
-/* ---- attributes -----------------------------------------------------------
- */
+/* ---- attributes ---- */
 
 static void make_name(char *name)
 {
@@ -118,8 +117,7 @@ void pl_content_text(pl_content_t *content, const char *group, const char *name,
     add_attribute(content, group, name, attribute);
 }
 
-/* ---- datasets -------------------------------------------------------------
- */
+/* ---- datasets ---- */
 
 uint64_t pl_dataset_items(const pl_dataset_t *dataset)
 {

@@ -51,8 +51,7 @@ pl_status_t pl_h5_failed(const pl_log_t *log, const char *what,
     return PL_ERR_IO;
 }
 
-/* ---- types ----------------------------------------------------------------
- */
+/* ---- types ---- */
 
 static hid_t text_type(size_t bytes)
 {
@@ -107,8 +106,7 @@ hid_t pl_h5_memory_type(pl_item_t item, size_t text_bytes)
     return text_type(text_bytes);
 }
 
-/* ---- attributes -----------------------------------------------------------
- */
+/* ---- attributes ---- */
 
 static herr_t put(hid_t object, const char *name, hid_t file_type,
                   hid_t memory_type, hid_t space, const void *value)

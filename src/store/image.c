@@ -6,8 +6,7 @@
 
 enum { GROW_BYTES = 1 << 20 };
 
-/* ---- structure ------------------------------------------------------------
- */
+/* ---- structure ---- */
 
 /* No times, and a place of its own from the start; nobody reads what was not
  * written. */
@@ -161,8 +160,7 @@ static herr_t fill(hid_t file, const pl_content_t *content, pl_image_t *image)
     return 0;
 }
 
-/* ---- from HDF5's memory to ours -------------------------------------------
- */
+/* ---- from HDF5's memory to ours ---- */
 
 static hid_t create_file(const char *name)
 {

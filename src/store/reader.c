@@ -36,8 +36,7 @@ pl_status_t pl_snapshot_no_memory(const pl_snapshot_t *snapshot,
     return PL_ERR_MEMORY;
 }
 
-/* ---- objects --------------------------------------------------------------
- */
+/* ---- objects ---- */
 
 /* Each step of an absolute path must be a plain link within the file. */
 static bool is_linked_plainly(const pl_snapshot_t *snapshot, const char *path)
@@ -92,8 +91,7 @@ bool pl_snapshot_has(const pl_snapshot_t *snapshot, const char *path)
     return id >= 0;
 }
 
-/* ---- opening --------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 /* Is it what it says it is, and may we read it? */
 static pl_status_t check_version(pl_snapshot_t *snapshot)
@@ -207,8 +205,7 @@ int64_t pl_snapshot_minor(const pl_snapshot_t *snapshot)
     return snapshot->minor;
 }
 
-/* ---- datasets -------------------------------------------------------------
- */
+/* ---- datasets ---- */
 
 /* Deflate makes at most 1,032 bytes of one. */
 enum { LARGEST_RATIO = 1032 };

@@ -171,8 +171,7 @@ pl_status_t pl_snapshot_text(const pl_snapshot_t *snapshot, const char *group,
     return PL_OK;
 }
 
-/* ---- all of a group -------------------------------------------------------
- */
+/* ---- all of a group ---- */
 
 typedef struct walk {
     const pl_snapshot_t *snapshot;

@@ -30,8 +30,7 @@ static void *add(pl_content_t *content, const char *path, pl_item_t item,
     return pl_content_add(content, path, dataset);
 }
 
-/* ---- one number a node ----------------------------------------------------
- */
+/* ---- one number a node ---- */
 
 typedef enum column {
     ID,
@@ -141,8 +140,7 @@ static void add_numbers(const node_list_t *nodes, pl_content_t *content)
     }
 }
 
-/* ---- lists of pages -------------------------------------------------------
- */
+/* ---- lists of pages ---- */
 
 static int32_t pages_on(const pl_node_t *node, int tier)
 {
@@ -225,8 +223,7 @@ static void add_owners(const node_list_t *nodes, pl_content_t *content)
     }
 }
 
-/* ---- what each rank has ----------------------------------------------------
- */
+/* ---- what each rank has ---- */
 
 /* With one lane every rank has all positions. */
 static bool has_position(const pl_meta_t *host, int32_t position, int rank,

@@ -12,8 +12,7 @@ static size_t requests_of(const pl_snapshot_input_t *input)
     return (size_t)pl_engine_n_requests(input->engine);
 }
 
-/* ---- configuration and layout ---------------------------------------------
- */
+/* ---- configuration and layout ---- */
 
 static void add_root(const pl_snapshot_input_t *input, pl_content_t *content)
 {
@@ -61,8 +60,7 @@ static void add_layout(const pl_engine_t *engine, pl_content_t *content)
     pl_content_text(content, "/layout", "ownership", ownership);
 }
 
-/* ---- requests -------------------------------------------------------------
- */
+/* ---- requests ---- */
 
 /* A member of pl_record_t as a column. */
 typedef struct field {
@@ -207,8 +205,7 @@ static void add_requests(const pl_snapshot_input_t *input,
     add_tokens(input, content);
 }
 
-/* ---- lanes over time ------------------------------------------------------
- */
+/* ---- lanes over time ---- */
 
 static void add_lane_column(pl_content_t *content, const char *path,
                             pl_item_t item, size_t n, size_t n_columns,
@@ -261,8 +258,7 @@ static void add_lanes(const pl_snapshot_input_t *input, pl_content_t *content)
                     lanes.waiting, "1", "requests that wait for admission");
 }
 
-/* ---- events ---------------------------------------------------------------
- */
+/* ---- events ---- */
 
 static void add_kinds(pl_content_t *content)
 {
@@ -343,8 +339,7 @@ static void add_events(const pl_snapshot_input_t *input, pl_content_t *content)
     }
 }
 
-/* ---- counters and timing --------------------------------------------------
- */
+/* ---- counters and timing ---- */
 
 static void add_engine_counters(const pl_engine_t *engine,
                                 pl_content_t *content)

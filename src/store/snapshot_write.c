@@ -28,8 +28,7 @@ static bool is_parallel(const pl_comm_t *comm)
     return (comm != NULL) && (pl_mpi_comm_of(comm) != MPI_COMM_NULL);
 }
 
-/* ---- rank 0 alone ---------------------------------------------------------
- */
+/* ---- rank 0 alone ---- */
 
 /* The file with all its data, or with room for it.  The seal of what it will be
  * comes back in `seal`. */
@@ -56,8 +55,7 @@ static pl_status_t close_with_seal(const char *partial,
     return pl_file_sync(partial, log);
 }
 
-/* ---- raw data, by all ranks of an MPI communicator ------------------------
- */
+/* ---- raw data, by all ranks of an MPI communicator ---- */
 
 /* One dataset and this rank's rows of it, open. */
 typedef struct share {
@@ -226,8 +224,7 @@ pl_status_t pl_snapshot_write_partial(const pl_content_t *content,
     return agree(comm, status);
 }
 
-/* ---- from input to file ---------------------------------------------------
- */
+/* ---- from input to file ---- */
 
 pl_status_t pl_snapshot_check_path(const char *path, const pl_log_t *log)
 {

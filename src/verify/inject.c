@@ -54,7 +54,7 @@ const char *pl_inject_help(void)
            "@WHEN: comma-separated " WHENS "\n";
 }
 
-/* ---------------------------------------------------------------- parsing */
+/* ---- parsing ---- */
 
 /* A piece of a text, without a copy. */
 typedef struct piece {
@@ -196,7 +196,7 @@ pl_status_t pl_inject_parse(pl_inject_t *inject, const char *text,
     return PL_OK;
 }
 
-/* ----------------------------------------------------------------- asking */
+/* ---- asking ---- */
 
 bool pl_inject_hit(pl_inject_t *inject, pl_inject_point_t point, int rank,
                    int64_t tick)

@@ -30,7 +30,7 @@ void comm_pause_s(double s)
     nanosleep(&t, NULL);
 }
 
-/* -------------------------------------------------------------- reductions */
+/* ---- reductions ---- */
 
 static void agree_is_or(pl_comm_t *comm, comm_notes_t *notes)
 {

@@ -27,8 +27,7 @@ snapshot_sample_params_t snapshot_sample_params(uint64_t seed)
     return params;
 }
 
-/* ---- the trace ------------------------------------------------------------
- */
+/* ---- the trace ---- */
 
 static const pl_request_t *get_request(void *context, int32_t i)
 {
@@ -76,8 +75,7 @@ static pl_status_t make_requests(snapshot_sample_t *sample)
     return PL_OK;
 }
 
-/* ---- the run --------------------------------------------------------------
- */
+/* ---- the run ---- */
 
 static pl_status_t open_engine(snapshot_sample_t *sample, const pl_log_t *log)
 {
@@ -152,8 +150,7 @@ static pl_status_t run(snapshot_sample_t *sample)
     return PL_OK;
 }
 
-/* ---- results --------------------------------------------------------------
- */
+/* ---- results ---- */
 
 static pl_status_t make_results(snapshot_sample_t *sample)
 {

@@ -135,7 +135,7 @@ START_TEST(the_mpi_communicator_underneath_is_a_duplicate)
 }
 END_TEST
 
-/* ----------------------------------------------------- a rank that stalls */
+/* ---- a rank that stalls ---- */
 
 enum { AGREE, SUM, BROADCAST, BARRIER, GATHER, RECEIVE, STALLS };
 
@@ -219,7 +219,7 @@ START_TEST(a_rank_that_stalls_ends_in_a_timeout)
 }
 END_TEST
 
-/* ------------------------------------------------------- ranks that differ */
+/* ---- ranks that differ ---- */
 
 /* 9.33 the ranks made other calls before: found by the next agree, on all */
 START_TEST(calls_that_differ_are_found)

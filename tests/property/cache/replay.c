@@ -237,7 +237,7 @@ void replay_take(replay_t *replay, const pl_event_t *event)
     }
 }
 
-/* --------------------------------------------------------------- comparing */
+/* ---- comparing ---- */
 
 static bool is_same(const pl_page_t *mine, bool is_there,
                     const pl_page_t *theirs, int32_t n)

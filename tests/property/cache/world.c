@@ -17,7 +17,7 @@ static pl_hicache_t *cache_of(const world_t *w, int side)
     return w->sides[side].cache;
 }
 
-/* ------------------------------------------------------ what the caches say */
+/* ---- what the caches say ---- */
 
 static int64_t take_copy(void *context, const pl_hicache_copy_t *order)
 {
@@ -70,7 +70,7 @@ static void take_event(void *context, const pl_event_t *event)
     }
 }
 
-/* ------------------------------------------------------------------- laws */
+/* ---- laws ---- */
 
 /* What the tree shows, page by page, against what is written and what was. */
 typedef struct survey {
@@ -172,7 +172,7 @@ static void check_world(world_t *w)
     check_requests(w);
 }
 
-/* --------------------------------------------------------------- requests */
+/* ---- requests ---- */
 
 static void release(world_t *w, request_t *request)
 {
@@ -405,7 +405,7 @@ static void advance(world_t *w, request_t *request)
     }
 }
 
-/* ----------------------------------------------------------- ends of copies */
+/* ---- ends of copies ---- */
 
 /* Each rank moves what the recorded owners call its own. */
 static void move_bytes(world_t *w, const copy_t *copy)
@@ -472,7 +472,7 @@ static void end_copy(world_t *w, int which, bool good)
     }
 }
 
-/* ------------------------------------------------------------------- steps */
+/* ---- steps ---- */
 
 static void evict(world_t *w)
 {

@@ -6,8 +6,7 @@
 #include "base/hash.h"
 #include "property/engine/drive_internal.h"
 
-/* ---- the trace
- * ------------------------------------------------------------------ */
+/* ---- the trace ---- */
 
 static const pl_request_t *get_request(void *context, int32_t i)
 {
@@ -105,8 +104,7 @@ static void make_requests(driver_t *driver)
 
 static void note_event(void *context, const pl_event_t *event);
 
-/* ---- pools that are just large enough
- * ------------------------------------------------ */
+/* ---- pools that are just large enough ---- */
 
 /* Pages of the fullest lane when so many tokens are computed cold. */
 static int32_t cold_need(driver_t *driver, int32_t request, int32_t tokens)
@@ -161,8 +159,7 @@ static void open_engine(driver_t *driver, const pl_engine_source_t *source)
                      PL_OK);
 }
 
-/* ---- the loop
- * ------------------------------------------------------------------------- */
+/* ---- the loop ---- */
 
 static void note_event(void *context, const pl_event_t *event)
 {

@@ -6,8 +6,7 @@
 
 #define JUNK 2 /* what a copy that failed leaves */
 
-/* ---- pools
- * ---------------------------------------------------------------------- */
+/* ---- pools ---- */
 
 static pool_t open_pool(size_t n, pl_page_t n_scratch)
 {
@@ -79,8 +78,7 @@ static void must_be_new(const pool_t *pool, pl_page_t page, pl_op_kind_t kind)
          "%s writes page %d under a copy", pl_op_kind_text(kind), page);
 }
 
-/* ---- copies under way
- * ------------------------------------------------------------ */
+/* ---- copies under way ---- */
 
 flight_t *drive_flight(driver_t *driver, int64_t id)
 {
@@ -190,8 +188,7 @@ static void forget_freed(driver_t *driver, const pl_plan_t *plan)
     }
 }
 
-/* ---- carrying out
- * ------------------------------------------------------------------ */
+/* ---- carrying out ---- */
 
 /* A page that a chunk reads: its own load-back's, which it waits for layer by
  * layer (9.35), or one that is there. */

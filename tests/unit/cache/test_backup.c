@@ -195,7 +195,7 @@ START_TEST(selective_backups_wait_for_a_second_prompt)
 }
 END_TEST
 
-/* ------------------------------------------------------------- room on host */
+/* ---- room on host ---- */
 
 START_TEST(an_older_copy_makes_room_even_if_its_node_is_on_device)
 {

@@ -52,7 +52,7 @@ static void give_back(const pl_page_t *pages, int n)
     rig_check(&rig);
 }
 
-/* ------------------------------------------------------------------ victims */
+/* ---- victims ---- */
 
 /* 9.9 no page of the deficit lane can be freed: stop, free nothing. */
 START_TEST(eviction_stops_when_no_leaf_qualifies)
@@ -200,7 +200,7 @@ START_TEST(pinned_pages_below_keep_a_node)
 }
 END_TEST
 
-/* ------------------------------------------------------------------ extends */
+/* ---- extends ---- */
 
 /* 9.8 shortage: evict in the deficit lane, retry once. */
 START_TEST(an_extend_evicts_for_the_short_lane_and_retries)
@@ -248,7 +248,7 @@ START_TEST(an_extend_that_cannot_be_had_takes_nothing)
 }
 END_TEST
 
-/* -------------------------------------------------------------- write-backs */
+/* ---- write-backs ---- */
 
 START_TEST(a_write_back_frees_its_pages_at_its_end)
 {

@@ -130,7 +130,7 @@ static void back_up(pl_node_t *node)
     check_tree();
 }
 
-/* --------------------------------------------------------------- structure */
+/* ---- structure ---- */
 
 START_TEST(match_finds_the_longest_prefix_and_splits_where_it_ends)
 {
@@ -302,7 +302,7 @@ START_TEST(a_node_without_copies_leaves)
 }
 END_TEST
 
-/* -------------------------------------------------------------- references */
+/* ---- references ---- */
 
 static void expect_lanes(int64_t unlocked, int64_t locked)
 {

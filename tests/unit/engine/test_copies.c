@@ -70,8 +70,7 @@ static void note_end(void *context, const pl_event_t *event)
         fault->known || ((event->kind == PL_EVENT_SENT) && (event->value == 0));
 }
 
-/* ---- load-back
- * --------------------------------------------------------------------- */
+/* ---- load-back ---- */
 
 /* 9.27, 9.30: one rank cannot reserve its part of a load-back, or fails at it:
  * on no rank is it done, the prompt is computed, and its misses have that
@@ -136,8 +135,7 @@ START_TEST(host_copies_are_passed_over_once)
 }
 END_TEST
 
-/* ---- transfer
- * ---------------------------------------------------------------------- */
+/* ---- transfer ---- */
 
 /* 9.44, 9.45, 9.47: a send that cannot be reserved, or fails, fails its request
  * for good, also if all later ones go well; nothing more is sent once that is

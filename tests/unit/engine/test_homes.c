@@ -138,8 +138,7 @@ START_TEST(a_place_is_taken_when_it_comes_free)
 }
 END_TEST
 
-/* ---- growth
- * ------------------------------------------------------------------------ */
+/* ---- growth ---- */
 
 static void look_at_growth(void *context, const pl_engine_t *engine,
                            const pl_plan_t *plan)
@@ -181,8 +180,7 @@ START_TEST(decode_grows_a_page_at_a_time)
 }
 END_TEST
 
-/* ---- preemption
- * -------------------------------------------------------------------- */
+/* ---- preemption ---- */
 
 /* 9.49, 9.50: the youngest goes to the host buffer (its partial page too) and
  * comes back before anybody new is let in; the oldest of them grows to the
@@ -239,8 +237,7 @@ START_TEST(without_a_buffer_it_comes_back_as_a_prompt)
 }
 END_TEST
 
-/* ---- on the way to the buffer and back
- * ---------------------------------------------------- */
+/* ---- on the way to the buffer and back ---- */
 
 static const struct {
     pl_op_kind_t kind;

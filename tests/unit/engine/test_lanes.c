@@ -5,8 +5,7 @@
 
 #define N(array) ((int32_t)(sizeof(array) / sizeof((array)[0])))
 
-/* ---- one prefix, once
- * ------------------------------------------------------------------ */
+/* ---- one prefix, once ---- */
 
 /* 9.17, with the prefix a cached page: rank r's two blocks end where attention
  * may look to, the prefix counted once. */
@@ -63,8 +62,7 @@ START_TEST(the_prefix_counts_once)
 }
 END_TEST
 
-/* ---- the tightest lane
- * ----------------------------------------------------------------- */
+/* ---- the tightest lane ---- */
 
 typedef struct order {
     int64_t admitted[8]; /* [request] tick */
@@ -109,8 +107,7 @@ START_TEST(admission_looks_at_each_lane)
 }
 END_TEST
 
-/* ---- hits that have no room
- * ------------------------------------------------------------ */
+/* ---- hits that have no room ---- */
 
 typedef struct cut {
     pl_record_t record; /* of request 1 */
@@ -154,8 +151,7 @@ START_TEST(a_hit_is_cut_where_its_lane_has_no_room)
 }
 END_TEST
 
-/* ---- evict, recompute, evict, load
- * --------------------------------------------------------- */
+/* ---- evict, recompute, evict, load ---- */
 
 typedef struct adoption {
     pl_owner_t copied[8]; /* owners of the first copy, by position */

@@ -6,8 +6,7 @@
 #include "support/log_capture.h"
 #include "support/seed.h"
 
-/* ---- a trace of equal requests --------------------------------------------
- */
+/* ---- a trace of equal requests ---- */
 
 static pl_request_t request;
 
@@ -58,8 +57,7 @@ static int32_t remedy(const log_capture_t *said, const char *option)
     return (int32_t)strtol(at + strlen(before), NULL, 10);
 }
 
-/* ---- configuration
- * ------------------------------------------------------------------ */
+/* ---- configuration ---- */
 
 static const struct {
     const char *what;
@@ -97,8 +95,7 @@ START_TEST(unsound_configurations_are_refused)
 }
 END_TEST
 
-/* ---- what does not fit
- * ----------------------------------------------------------------- */
+/* ---- what does not fit ---- */
 
 static int32_t pages_of(const pl_engine_config_t *config, int32_t tokens)
 {

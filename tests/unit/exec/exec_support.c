@@ -8,8 +8,7 @@
 #include "base/hash.h"
 #include "base/rng.h"
 
-/* ---- the trace
- * ---------------------------------------------------------------- */
+/* ---- the trace ---- */
 
 exec_trace_t *exec_trace_make(const exec_trace_params_t *params)
 {
@@ -103,8 +102,7 @@ pl_token_reader_t exec_trace_tokens(exec_trace_t *trace)
     return reader;
 }
 
-/* ---- runs
- * ---------------------------------------------------------------------- */
+/* ---- runs ---- */
 
 pl_run_params_t exec_params(exec_trace_t *trace)
 {

@@ -19,8 +19,7 @@ void rig_note(rig_t *rig, bool good, const char *file, int line,
     }
 }
 
-/* ---- requests
- * -------------------------------------------------------------------- */
+/* ---- requests ---- */
 
 static const pl_request_t *request_of(void *context, int32_t i)
 {
@@ -40,8 +39,7 @@ static void read_prompt(void *context, int32_t request, int32_t first,
     }
 }
 
-/* ---- lifecycle
- * ---------------------------------------------------------------------- */
+/* ---- lifecycle ---- */
 
 static pl_lanes_t *open_lanes(int n_lanes, int32_t pages, int32_t reserved,
                               const char *name)
@@ -197,9 +195,7 @@ const char *rig_run(const rig_params_t *params, rig_body_t body, void *context,
     return buffer;
 }
 
-/* ---- pages
- * -----------------------------------------------------------------------------
- */
+/* ---- pages ---- */
 
 void rig_take(pl_lanes_t *lanes, const pl_owner_t *owners, int32_t n,
               rig_pages_t *pages)
@@ -246,9 +242,7 @@ void rig_free_device(rig_t *rig, rig_pages_t *pages)
     pages->n = 0;
 }
 
-/* ---- plans
- * ------------------------------------------------------------------------------
- */
+/* ---- plans ---- */
 
 pl_op_t *rig_op(rig_t *rig, pl_op_kind_t kind, int32_t request)
 {
@@ -326,9 +320,7 @@ int32_t rig_home(const rig_t *rig)
     return rig->comm->n_ranks - 1;
 }
 
-/* ---- bytes
- * -------------------------------------------------------------------------------
- */
+/* ---- bytes ---- */
 
 void rig_row(const rig_t *rig, int32_t request, int32_t position, int32_t layer,
              int store, uint8_t *content)

@@ -6,8 +6,7 @@
 #include "rig.h"
 #include "test_exec.h"
 
-/* ---- what goes wrong is seen, where it is
- * ------------------------------------------- */
+/* ---- what goes wrong is seen, where it is ---- */
 
 typedef enum damage {
     HOST_BIT,       /* a bit of a host page */

@@ -8,8 +8,7 @@
 
 static const rig_point_t points[] = {{3, 1, 16, "cpu"}, {8, 2, 16, "guard"}};
 
-/* ---- one handover, positions
- * ----------------------------------------------------------- */
+/* ---- one handover, positions ---- */
 
 static struct {
     const pl_comm_ops_t *inner;
@@ -125,8 +124,7 @@ START_TEST(last_send_may_be_empty)
 }
 END_TEST
 
-/* ---- decode, preemption
- * ------------------------------------------------------------------- */
+/* ---- decode, preemption ---- */
 
 static void step(rig_t *rig, const rig_pages_t *to, int32_t request,
                  int32_t position)
@@ -307,8 +305,7 @@ START_TEST(lost_byte_changes_what_is_said)
 }
 END_TEST
 
-/* ---- cancelled
- * ------------------------------------------------------------------------- */
+/* ---- cancelled ---- */
 
 /* An operation that a rank could not reserve leaves no trace on any. */
 static void cancelled(rig_t *rig, void *context)

@@ -41,8 +41,7 @@ static exec_result_t *run_with(const pl_run_params_t *params,
     return exec_run_with(params, list, 30.0);
 }
 
-/* ---- caught
- * ---------------------------------------------------------------------- */
+/* ---- caught ---- */
 
 static const struct {
     const char *injection;
@@ -128,8 +127,7 @@ START_TEST(unverified_faults_change_the_digest)
 }
 END_TEST
 
-/* ---- failed, but not wrong
- * -------------------------------------------------------- */
+/* ---- failed, but not wrong ---- */
 
 static const char *const harmless[] = {"load.fail",
                                        "load.fail@rank:2",
@@ -184,8 +182,7 @@ START_TEST(aborted_transfers_fail_their_request)
 }
 END_TEST
 
-/* ---- nobody waits for ever
- * ---------------------------------------------------------- */
+/* ---- nobody waits for ever ---- */
 
 START_TEST(stalled_rank_is_noticed)
 {
@@ -266,8 +263,7 @@ START_TEST(rank_that_cannot_open_stops_all)
 }
 END_TEST
 
-/* ---- refused at the start
- * ------------------------------------------------------------ */
+/* ---- refused at the start ---- */
 
 /* One line from rank 0 that says how many bytes, and what to lower. */
 START_TEST(too_little_memory_is_said_in_bytes)

@@ -108,6 +108,33 @@ START_TEST(chunks)
 }
 END_TEST
 
+/* Lanes that just hold the longest prompt: hits are cut where a lane has no
+ * room for the rest, and what is computed anew lies in other lanes than what
+ * the tree still has. */
+START_TEST(cut_hits)
+{
+    pl_run_params_t params = base;
+    exec_result_t *result;
+
+    params.engine.n_prefill    = 3;
+    params.engine.chunk_tokens = 32;
+    params.engine.write_policy = _i == 0 ? PL_WRITE_THROUGH : PL_WRITE_BACK;
+    params.engine.device_pages = 3;
+    do {
+        params.engine.device_pages++;
+        result = exec_run(&params);
+        if (result->status == PL_OK) {
+            break;
+        }
+        ck_assert_int_eq(result->status, PL_ERR_RESOURCE);
+        exec_result_free(result);
+    } while (params.engine.device_pages < 100);
+    exec_same(base_result, result, "cut hits");
+    ck_assert_int_gt(result->engine.hit_cuts, 0);
+    exec_result_free(result);
+}
+END_TEST
+
 START_TEST(policies)
 {
     static const pl_write_policy_t all[] = {
@@ -345,6 +372,7 @@ static TCase *run_case(void)
     tcase_add_loop_test(tcase, ranks, 0, 24);
     tcase_add_loop_test(tcase, page_sizes, 0, 6);
     tcase_add_loop_test(tcase, chunks, 0, 4);
+    tcase_add_loop_test(tcase, cut_hits, 0, 2);
     tcase_add_loop_test(tcase, policies, 0, 3);
     tcase_add_loop_test(tcase, other_rules, 1, 4);
     tcase_add_loop_test(tcase, late_copies, 0, 4);

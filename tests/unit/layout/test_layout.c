@@ -20,7 +20,7 @@ static pl_ownership_t interleave(int32_t width)
     return rule;
 }
 
-/* ----------------------------------------------------------- page and slot */
+/* ---- page and slot ---- */
 
 /* 9.1, I1: one pure owner function, bijective; -1 maps to -1 */
 START_TEST(page_and_owner_with_slot_are_one_to_one)
@@ -98,7 +98,7 @@ START_TEST(rank_major_rows_are_a_permutation)
 }
 END_TEST
 
-/* ------------------------------------------------------------------ zigzag */
+/* ---- zigzag ---- */
 
 static void assert_owners(pl_ownership_t rule, int n_ranks, int32_t first,
                           int64_t request, int32_t n, const int *want)
@@ -237,7 +237,7 @@ START_TEST(kv_lengths_count_the_prefix_once)
 }
 END_TEST
 
-/* ----------------------------------------------- rotation and interleaving */
+/* ---- rotation and interleaving ---- */
 
 /* Lengths in tokens like a chat trace's: log-uniform from 1 k to 120 k. */
 static int32_t trace_like_tokens(pl_rng_t *rng)
@@ -376,7 +376,7 @@ START_TEST(replicated_is_computed_as_zigzag)
 }
 END_TEST
 
-/* ------------------------------------------------------------------- texts */
+/* ---- texts ---- */
 
 START_TEST(rules_have_texts)
 {

@@ -95,7 +95,7 @@ char *read_whole(const char *path, size_t *n_bytes_p)
     return bytes;
 }
 
-/* ------------------------------------------------------------------ values */
+/* ---- values ---- */
 
 static size_t element_bytes(const char *dtype)
 {
@@ -168,7 +168,7 @@ static void fill_scales(const char *name, size_t n, uint8_t *out)
     }
 }
 
-/* ------------------------------------------------------------------ making */
+/* ---- making ---- */
 
 static made_tensor_t *append(made_t *made, const char *name, const char *dtype,
                              int32_t n_dims, int64_t a, int64_t b, int64_t c)
@@ -316,7 +316,7 @@ made_t make_tensors(const pl_model_config_t *config, const made_form_t *form)
     return making.made;
 }
 
-/* ----------------------------------------------------------------- writing */
+/* ---- writing ---- */
 
 static void write_shard(const char *folder, const char *name,
                         const made_t *made, int shard, size_t shift)
@@ -397,7 +397,7 @@ void write_checkpoint(const char *folder, const made_t *made,
     }
 }
 
-/* ---------------------------------------------------------------- checking */
+/* ---- checking ---- */
 
 static pl_status_t check_one(void *context, const pl_tensor_place_t *place)
 {

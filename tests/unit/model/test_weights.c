@@ -37,7 +37,7 @@ static pl_model_config_t must_read(const char *dir)
     return config;
 }
 
-/* ------------------------------------------------------ whole checkpoints */
+/* ---- whole checkpoints ---- */
 
 /* The tensor's rows, from the file alone. */
 static pl_status_t same_as_file(void *context, const pl_tensor_place_t *place)
@@ -146,7 +146,7 @@ START_TEST(shared_checkpoints)
 }
 END_TEST
 
-/* ------------------------------------------------------------------- forms */
+/* ---- forms ---- */
 
 static const made_form_t FORMS[] = {
     {"F32", "F32", false, 1, 0},     {"F32", "F32", false, 3, 0},
@@ -278,7 +278,7 @@ START_TEST(unknown_tensors_are_told_once)
 }
 END_TEST
 
-/* ---------------------------------------------------------- bad checkpoints */
+/* ---- bad checkpoints ---- */
 
 static void drop_norm(made_t *made)
 {
@@ -623,7 +623,7 @@ START_TEST(a_config_that_does_not_belong)
 }
 END_TEST
 
-/* ------------------------------------------------------------------ random */
+/* ---- random ---- */
 
 typedef struct moments {
     double n, mean, square, largest;

@@ -8,7 +8,7 @@
 #include "pool/lanes_internal.h"
 #include "unit/pool/lanes_fixture.h"
 
-/* ----------------------------------------------------------------- opening */
+/* ---- opening ---- */
 
 START_TEST(impossible_pools_are_refused_with_a_line)
 {
@@ -84,7 +84,7 @@ START_TEST(owner_and_slot_without_division_are_exact)
 }
 END_TEST
 
-/* --------------------------------------------------------------- the order */
+/* ---- the order ---- */
 
 /* 9.7 output order = requested order, lowest free page of each lane first */
 START_TEST(pages_come_in_the_order_of_their_owners)

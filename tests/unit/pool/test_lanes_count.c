@@ -6,7 +6,7 @@
 
 static const pl_ownership_t zigzag = {PL_OWNERSHIP_ZIGZAG, 0};
 
-/* ------------------------------------------------------------------ extend */
+/* ---- extend ---- */
 
 /* 9.13 the three parts of an extend, for every small (before, after):
  * what fits the old partial page takes nothing, then whole pages, then a
@@ -109,7 +109,7 @@ START_TEST(a_short_extend_changes_nothing)
 }
 END_TEST
 
-/* ------------------------------------------------------------------ counts */
+/* ---- counts ---- */
 
 /* 9.10 admission counts the tightest lane, leak accounting the sum */
 START_TEST(admission_counts_the_tightest_lane)

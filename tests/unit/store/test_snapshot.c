@@ -35,8 +35,7 @@ static void tear_down(void)
     log_capture_close(&said);
 }
 
-/* ---- help -----------------------------------------------------------------
- */
+/* ---- help ---- */
 
 typedef struct work {
     const pl_snapshot_input_t *input;
@@ -125,8 +124,7 @@ static pl_snapshot_column_t read_it(const pl_snapshot_t *snapshot,
     return column;
 }
 
-/* ---- what is written is what was -------------------------------------------
- */
+/* ---- what is written is what was ---- */
 
 START_TEST(requests_come_back)
 {
@@ -281,8 +279,7 @@ START_TEST(virtual_ranks_write_the_same_file)
 }
 END_TEST
 
-/* ---- a file is published whole or not at all -------------------------------
- */
+/* ---- a file is published whole or not at all ---- */
 
 START_TEST(missing_folder_fails_on_every_rank)
 {
