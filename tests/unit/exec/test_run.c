@@ -113,13 +113,14 @@ END_TEST
  * the tree still has. */
 START_TEST(cut_hits)
 {
-    pl_run_params_t params = base;
+    static const int counts[] = {3, 4, 6, 8};
+    pl_run_params_t params    = base;
     exec_result_t *result;
 
-    params.engine.n_prefill    = 3;
-    params.engine.chunk_tokens = 32;
-    params.engine.write_policy = _i == 0 ? PL_WRITE_THROUGH : PL_WRITE_BACK;
-    params.engine.device_pages = 3;
+    params.engine.n_prefill    = counts[_i];
+    params.engine.chunk_tokens = 80;
+    params.engine.write_policy = _i % 2 == 0 ? PL_WRITE_THROUGH : PL_WRITE_BACK;
+    params.engine.device_pages = 1;
     do {
         params.engine.device_pages++;
         result = exec_run(&params);
@@ -372,7 +373,7 @@ static TCase *run_case(void)
     tcase_add_loop_test(tcase, ranks, 0, 24);
     tcase_add_loop_test(tcase, page_sizes, 0, 6);
     tcase_add_loop_test(tcase, chunks, 0, 4);
-    tcase_add_loop_test(tcase, cut_hits, 0, 2);
+    tcase_add_loop_test(tcase, cut_hits, 0, 4);
     tcase_add_loop_test(tcase, policies, 0, 3);
     tcase_add_loop_test(tcase, other_rules, 1, 4);
     tcase_add_loop_test(tcase, late_copies, 0, 4);
