@@ -134,6 +134,13 @@ static pl_status_t check_ranks(const pl_options_t *o, const pl_log_t *log)
                o->decode_ranks + 1);
         return PL_ERR_ARGUMENT;
     }
+    if (o->decode_ranks > PL_MAX_RANKS) {
+        pl_log(log, PL_LOG_ERROR,
+               "option --decode-ranks %" PRId64
+               ": at most %d are possible; use fewer",
+               o->decode_ranks, PL_MAX_RANKS);
+        return PL_ERR_ARGUMENT;
+    }
     if (prefill > PL_MAX_RANKS) {
         pl_log(log, PL_LOG_ERROR,
                "option --ranks %" PRId64 ": %" PRId64

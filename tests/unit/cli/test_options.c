@@ -149,6 +149,7 @@ START_TEST(options_that_do_not_fit_together_are_refused)
             "use 536870911");
     refused("--ownership layer", "'layer'", "interleave:K");
     refused("--ownership interleave:0", "'interleave:0'", "interleave:K");
+    refused("--ranks 200 --decode-ranks 128", "--decode-ranks 128", "127");
     refused("--executor model", "--executor model", "--model");
     refused("--weights random:1", "--weights", "--model");
     refused("--executor stamp --model m --expect f", "--expect", "--model");
