@@ -15,26 +15,55 @@ static uint64_t fold_pages(uint64_t h, const pl_page_list_t *pages)
     return pl_fold64(h, pages->n);
 }
 
+static uint64_t hash_request(const pl_live_t *live)
+{
+    const int64_t numbers[] = {live->phase,
+                               live->prompt_tokens,
+                               live->generated,
+                               live->cut_pages,
+                               live->load_waits,
+                               live->extend_waits,
+                               live->no_load,
+                               live->was_cut,
+                               live->hit_pages,
+                               live->computed_tokens,
+                               live->chunk_tokens,
+                               live->inserted_pages,
+                               live->load_op,
+                               live->sent_pages,
+                               live->sends_under_way,
+                               live->send_failed,
+                               live->home_index,
+                               live->no_offload,
+                               live->stepping,
+                               live->ended_at,
+                               live->age,
+                               live->node == NULL ? -1 : live->node->id};
+    uint64_t h              = 0;
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        h = pl_fold64(h, (uint64_t)numbers[i]);
+    }
+    h = fold_pages(h, &live->pages);
+    h = fold_pages(h, &live->decode_pages);
+    return fold_pages(h, &live->decode_host_pages);
+}
+
 static uint64_t hash_requests(const pl_engine_t *engine)
 {
-    uint64_t h = 0;
+    uint64_t h = pl_fold64(0, (uint64_t)engine->n_finished);
 
     for (int32_t i = 0; i < engine->n_arrived; i++) {
-        const pl_live_t *live = &engine->live[i];
-
-        if (live->phase == PL_PHASE_FINISHED) {
-            continue;
+        if (engine->live[i].phase != PL_PHASE_FINISHED) {
+            h = pl_fold64(h, (uint64_t)i);
+            h = pl_fold64(h, hash_request(&engine->live[i]));
         }
-        h = pl_fold64(h, (uint64_t)i);
-        h = pl_fold64(h, (uint64_t)live->phase);
-        h = pl_fold64(h, (uint64_t)live->computed_tokens);
-        h = pl_fold64(h, (uint64_t)live->generated);
-        h = pl_fold64(h, (uint64_t)live->sends_under_way);
-        h = fold_pages(h, &live->pages);
-        h = fold_pages(h, &live->decode_pages);
-        h = fold_pages(h, &live->decode_host_pages);
     }
-    return pl_fold64(h, (uint64_t)engine->n_finished);
+    for (size_t i = engine->waiting_head; i < engine->waiting.n; i++) {
+        h = pl_fold64(h, (uint64_t)engine->waiting.items[i]);
+    }
+    h = pl_fold64(h, (uint64_t)engine->current);
+    return pl_fold64(h, (uint64_t)engine->releases);
 }
 
 static uint64_t hash_pending(const pl_engine_t *engine)

@@ -239,7 +239,6 @@ PL_MUST_CHECK pl_status_t pl_decode_release(pl_engine_t *engine,
 PL_MUST_CHECK pl_status_t pl_decode_arrived(pl_engine_t *engine,
                                             int32_t request);
 PL_MUST_CHECK pl_status_t pl_decode_apply(pl_engine_t *engine);
-PL_MUST_CHECK pl_status_t pl_decode_resume(pl_engine_t *engine);
 PL_MUST_CHECK pl_status_t pl_decode_plan(pl_engine_t *engine);
 PL_MUST_CHECK pl_status_t pl_decode_offloaded(pl_engine_t *engine,
                                               int32_t request, int64_t op,
