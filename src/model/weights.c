@@ -39,8 +39,8 @@ static pl_status_t visit_layer(const walk_t *walk, const char *name,
 {
     char whole[128];
 
-    (void)snprintf(whole, sizeof(whole), "model.layers.%d.%s", (int)walk->layer,
-                   name);
+    (void)snprintf(whole, sizeof(whole), "model.layers.%d.%.96s",
+                   (int)walk->layer, name);
     return visit_top(walk, whole, kind, rows, cols, tensor);
 }
 
