@@ -137,7 +137,9 @@ static void mark_best(const double *scores, int32_t n, int32_t k,
                 best = s;
             }
         }
-        marks[best] = 1;
+        if (best >= 0) {
+            marks[best] = 1;
+        }
     }
 }
 
