@@ -49,7 +49,8 @@ def axes(tier):
               dict(policy="write_through_selective"),
               dict(policy="write_back"), dict(ownership="round-robin")]
     if tier == "small":
-        points += [dict(chunk=64), dict(comm="mpi", c=3, d=1),
+        points += [dict(ownership="replicated"),
+                   dict(chunk=64), dict(comm="mpi", c=3, d=1),
                    dict(comm="mpi", c=2, device="guard", explore=3),
                    dict(device="guard", explore=2, d=1)]
     return points
@@ -61,16 +62,18 @@ def corner(rng):
                 page=page, chunk=page * rng.choice([1, 4, 8, 64]),
                 policy=rng.choice(["write_through", "write_through_selective",
                                    "write_back"]),
-                ownership=rng.choice(["zigzag", "round-robin", "interleave:3"]),
+                ownership=rng.choice(["zigzag", "round-robin", "interleave:3",
+                                      "replicated"]),
                 comm=rng.choice(["local", "local", "mpi"]),
                 device=rng.choice(["cpu", "guard"]),
                 explore=rng.choice([0, 4]))
 
 
 def pages(total_at_base, point):
-    """The same tokens in all ranks' pools together."""
+    """The same tokens in all lanes together; replicated has one lane."""
     tokens = total_at_base * BASE["c"] * BASE["page"]
-    return max(tokens // (point["c"] * point["page"]), 1)
+    lanes = 1 if point["ownership"] == "replicated" else point["c"]
+    return max(tokens // (lanes * point["page"]), 1)
 
 
 def arguments(trace, tier, point, snapshot):
