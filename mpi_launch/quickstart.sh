@@ -5,11 +5,18 @@
 # summary and a snapshot at the end.
 set -eu
 
+if [ $# -gt 0 ]; then
+    echo "usage: quickstart.sh (it takes no arguments; pagelane run --help does)" >&2
+    exit 2
+fi
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+if ! mkdir -p build || ! [ -w build ]; then
+    echo "quickstart: cannot write to $PWD/build; use a copy that is yours" >&2
+    exit 4
+fi
 ./mpi_launch/setup.sh
 
 log=build/quickstart.log
-mkdir -p build
 echo "quickstart: build (log in $log)"
 {
     cmake --preset dev
@@ -36,7 +43,7 @@ cat <<TEXT
 The run is written down in $snapshot. Next:
     $pagelane inspect $snapshot requests   what each prompt hit, and why not more
     $pagelane inspect $snapshot lanes      free pages of each rank over time
-    h5dump -n $snapshot                    the same file with HDF5's own tools
+    h5dump -n $snapshot                                the same file with HDF5's own tools
 To see the checks at work, add --inject load.alloc=plain to the run: a load-back
 that forgets who owned its pages, the bug that this project began with.
 TEXT

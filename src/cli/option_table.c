@@ -376,7 +376,8 @@ static const pl_option_t OPTIONS[] = {
      .name     = "inject",
      .kind     = PL_OPTION_STRINGS,
      .unit     = "fault",
-     .help     = "Break something on purpose: POINT[=ACTION][@WHEN].",
+     .help     = "Break something on purpose: POINT[=ACTION][@WHEN]; may be "
+                 "given several times. `--inject help` lists points and WHENs.",
      .verbs    = RUN,
      .recorded = true,
      AT(inject)},

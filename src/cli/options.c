@@ -217,6 +217,12 @@ static pl_status_t check_executor(pl_options_t *o, const pl_log_t *log)
                "--model");
         return PL_ERR_ARGUMENT;
     }
+    if ((o->executor == PL_OPT_EXECUTOR_STAMP) && (o->model != NULL)) {
+        pl_log(log, PL_LOG_ERROR,
+               "option --model: --executor stamp computes none; leave one of "
+               "them out");
+        return PL_ERR_ARGUMENT;
+    }
     if (!model && ((o->weights != NULL) || (o->expect != NULL))) {
         pl_log(log, PL_LOG_ERROR,
                "option --%s: only a model has use for it; add --model, or "

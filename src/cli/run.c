@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -373,6 +374,37 @@ static pl_status_t open_logs(run_t *run, int first, int n)
 
 /* ---- one process, or one of many ---- */
 
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat about_a, about_b;
+
+    if ((a == NULL) || (b == NULL)) {
+        return false;
+    }
+    return (strcmp(a, b) == 0) ||
+           ((stat(a, &about_a) == 0) && (stat(b, &about_b) == 0) &&
+            (about_a.st_ino == about_b.st_ino) &&
+            (about_a.st_dev == about_b.st_dev));
+}
+
+/* What is read must not be written over; the snapshot looks for itself. */
+static pl_status_t check_tokens_out(const run_t *run)
+{
+    const pl_options_t *o = &run->cli->options;
+
+    if (is_same_file(o->tokens_out, o->trace) ||
+        is_same_file(o->tokens_out, o->snapshot) ||
+        is_same_file(o->tokens_out, o->expect) ||
+        is_same_file(o->tokens_out, o->config)) {
+        pl_log(log_of_rank0(run), PL_LOG_ERROR,
+               "option --tokens-out %s: the run uses that file already; name "
+               "another",
+               o->tokens_out);
+        return PL_ERR_ARGUMENT;
+    }
+    return PL_OK;
+}
+
 static pl_status_t prepare(run_t *run)
 {
     const pl_options_t *o = &run->cli->options;
@@ -383,6 +415,7 @@ static pl_status_t prepare(run_t *run)
     }
     PL_TRY(open_trace(run));
     PL_TRY(fill_params(run));
+    PL_TRY(check_tokens_out(run));
     if ((o->snapshot != NULL) && (run->cli->world.rank == 0)) {
         PL_TRY(pl_snapshot_check_path(o->snapshot, &run->cli->log));
     }

@@ -1,6 +1,5 @@
 #include "cli/run_model.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,38 +58,12 @@ void pl_cli_model_trace(const pl_cli_model_t *model, pl_trace_params_t *params)
     params->n_banned    = model->config.n_eos;
 }
 
-static void warn_of_length(const pl_cli_model_t *model, const pl_cli_t *cli,
-                           const pl_engine_source_t *source)
-{
-    int64_t n       = 0;
-    int64_t longest = 0;
-
-    for (int32_t i = 0; i < source->count; i++) {
-        const pl_request_t *request = source->request(source->context, i);
-        int64_t tokens =
-            (int64_t)request->input_tokens + request->output_tokens;
-
-        n += tokens > model->config.max_positions;
-        longest = tokens > longest ? tokens : longest;
-    }
-    if (n > 0) {
-        pl_log(log_of(cli), PL_LOG_WARN,
-               "%" PRId64 " requests are longer than the model's "
-               "max_position_embeddings of %" PRId32
-               " (the longest has %" PRId64
-               " tokens): their text will be poor, their pages are as good as "
-               "any",
-               n, model->config.max_positions, longest);
-    }
-}
-
 pl_status_t pl_cli_model_params(pl_cli_model_t *model, const pl_cli_t *cli,
                                 pl_run_params_t *params)
 {
     params->model    = &model->config;
     params->weights  = model->weights;
     params->kv_dtype = (pl_kv_dtype_t)cli->options.kv_dtype;
-    warn_of_length(model, cli, &params->source);
     if (cli->options.expect != NULL) {
         PL_TRY(pl_expect_open(cli->options.expect, params->source.count,
                               model->config.vocab_size, log_of(cli),

@@ -28,8 +28,7 @@ void pl_cli_model_close(pl_cli_model_t *model);
  * ids are never expanded to. */
 void pl_cli_model_trace(const pl_cli_model_t *model, pl_trace_params_t *params);
 
-/* Fill in what a run needs, and open the reference.  Warns of prompts longer
- * than max_position_embeddings. */
+/* Fill in what a run needs, and open the reference. */
 PL_MUST_CHECK pl_status_t pl_cli_model_params(pl_cli_model_t *model,
                                               const pl_cli_t *cli,
                                               pl_run_params_t *params);

@@ -211,7 +211,14 @@ static void print_verdict(const summary_t *s)
                s->results->counters.page_checks);
     }
     if (s->has_digest) {
-        printf("KV digest of all requests: %016" PRIx64 "\n", s->digest);
+        char which[64] = "all requests";
+
+        if (m->n_failed > 0) {
+            (void)snprintf(which, sizeof(which),
+                           "the %" PRId64 " requests that did not fail",
+                           m->n_completed);
+        }
+        printf("KV digest of %s: %016" PRIx64 "\n", which, s->digest);
     }
 }
 

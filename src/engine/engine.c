@@ -205,6 +205,12 @@ pl_status_t pl_engine_open(const pl_engine_config_t *config,
     return PL_OK;
 
 err_close:
+    if (status == PL_ERR_MEMORY) {
+        pl_log(log, PL_LOG_ERROR,
+               "no memory for the state of %d requests and their pages; take "
+               "fewer with --limit or --passes, or lower the page options",
+               source->count);
+    }
     pl_engine_close(engine);
     return status;
 }

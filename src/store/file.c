@@ -4,10 +4,13 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <libgen.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static pl_status_t no_memory(const pl_log_t *log, const char *path)
@@ -30,6 +33,20 @@ pl_status_t pl_file_partial(const char *path, const pl_log_t *log,
     return PL_OK;
 }
 
+static bool is_hdf5(const char *path)
+{
+    static const char magic[] = {'\211', 'H', 'D', 'F'};
+    char start[sizeof(magic)] = {0};
+    int fd                    = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n                 = fd < 0 ? 0 : pread(fd, start, sizeof(start), 0);
+
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return (n == (ssize_t)sizeof(start)) &&
+           (memcmp(start, magic, sizeof(magic)) == 0);
+}
+
 /* What rename() would not do, or what would then not be a file of its own. */
 static const char *why_not(const char *path)
 {
@@ -45,7 +62,12 @@ static const char *why_not(const char *path)
     if (S_ISDIR(about.st_mode)) {
         return "it is a folder";
     }
-    return S_ISREG(about.st_mode) ? NULL : "it is not a regular file";
+    if (!S_ISREG(about.st_mode)) {
+        return "it is not a regular file";
+    }
+    return (about.st_size == 0) || is_hdf5(path)
+               ? NULL
+               : "what stands there is no HDF5 file, and is kept";
 }
 
 pl_status_t pl_file_check(const char *path, const char *what,
@@ -61,8 +83,11 @@ pl_status_t pl_file_check(const char *path, const char *what,
         why = fd < 0 ? strerror(errno) : NULL;
     }
     if (fd >= 0) {
+        /* Nobody else writes it: then it is ours to remove. */
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+            (void)unlink(partial);
+        }
         (void)close(fd);
-        (void)unlink(partial);
     }
     free(partial);
     if (why != NULL) {
@@ -73,6 +98,49 @@ pl_status_t pl_file_check(const char *path, const char *what,
         return PL_ERR_IO;
     }
     return PL_OK;
+}
+
+/* Is the file that is open still the one of that name? */
+static bool is_named(int fd, const char *path)
+{
+    struct stat mine, named;
+
+    return (fstat(fd, &mine) == 0) && (stat(path, &named) == 0) &&
+           (mine.st_ino == named.st_ino) && (mine.st_dev == named.st_dev);
+}
+
+pl_status_t pl_file_lock(const char *partial, const pl_log_t *log, int *lock_p)
+{
+    enum { TRIES = 1200, PAUSE_NS = 50000000 };
+    const struct timespec pause = {0, PAUSE_NS};
+
+    for (int i = 0; i < TRIES; i++) {
+        int fd = open(partial, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+
+        if (fd < 0) {
+            pl_log(log, PL_LOG_ERROR, "cannot write %s: %s", partial,
+                   strerror(errno));
+            return PL_ERR_IO;
+        }
+        if ((flock(fd, LOCK_EX | LOCK_NB) == 0) && is_named(fd, partial)) {
+            *lock_p = fd;
+            return PL_OK;
+        }
+        (void)close(fd); /* another run's, or published meanwhile */
+        (void)nanosleep(&pause, NULL);
+    }
+    pl_log(log, PL_LOG_ERROR,
+           "%s is being written by another run that does not end; give each "
+           "run a --snapshot of its own",
+           partial);
+    return PL_ERR_IO;
+}
+
+void pl_file_unlock(int lock)
+{
+    if (lock >= 0) {
+        (void)close(lock);
+    }
 }
 
 /* n bytes to place `at` of the file; the error number of what failed, or 0. */

@@ -23,10 +23,18 @@
 PL_MUST_CHECK pl_status_t pl_file_partial(const char *path, const pl_log_t *log,
                                           char **partial_p);
 
-/* Could <path> be published?  Makes and removes <path>.partial; <path> itself
- * is not touched.  `what` names the file in messages: "option --snapshot". */
+/* Could <path> be published?  Makes and removes <path>.partial, unless another
+ * run is writing it; <path> itself is not touched.  A file that stands there and
+ * is no HDF5 file is not ours to replace.  `what` names the file in messages:
+ * "option --snapshot". */
 PL_MUST_CHECK pl_status_t pl_file_check(const char *path, const char *what,
                                         const pl_log_t *log);
+
+/* Have `partial` to this process alone until pl_file_unlock; waits for another
+ * run that writes it, a minute at most.  PL_ERR_IO says what to do. */
+PL_MUST_CHECK pl_status_t pl_file_lock(const char *partial, const pl_log_t *log,
+                                       int *lock_p);
+void pl_file_unlock(int lock); /* -1: nothing is held */
 
 /* Bytes [first, first + n) of a file. */
 typedef struct pl_file_range {

@@ -248,8 +248,12 @@ pl_status_t pl_snapshot_write(const pl_snapshot_input_t *input, pl_comm_t *comm,
 {
     pl_content_t content = {0};
     char *partial        = NULL;
+    int lock             = -1;
     pl_status_t status   = pl_file_partial(path, log, &partial);
 
+    if ((status == PL_OK) && (rank_in(comm) == 0)) {
+        status = pl_file_lock(partial, log, &lock);
+    }
     if ((status == PL_OK) && ((rank_in(comm) == 0) || is_parallel(comm))) {
         status = pl_snapshot_content(input, log, &content);
     }
@@ -259,10 +263,11 @@ pl_status_t pl_snapshot_write(const pl_snapshot_input_t *input, pl_comm_t *comm,
         if (status == PL_OK) {
             status = publish(comm, partial, path, log);
         }
-        if ((status != PL_OK) && (rank_in(comm) == 0)) {
-            pl_file_discard(partial);
-        }
     }
+    if ((status != PL_OK) && (lock >= 0)) {
+        pl_file_discard(partial);
+    }
+    pl_file_unlock(lock);
     free(partial);
     pl_content_free(&content);
     return status;

@@ -152,7 +152,8 @@ START_TEST(options_that_do_not_fit_together_are_refused)
     refused("--ranks 200 --decode-ranks 128", "--decode-ranks 128", "127");
     refused("--executor model", "--executor model", "--model");
     refused("--weights random:1", "--weights", "--model");
-    refused("--executor stamp --model m --expect f", "--expect", "--model");
+    refused("--executor stamp --model m", "--model", "--executor stamp");
+    refused("--expect f", "--expect", "--model");
     refused("--model m --expect f --kv-dtype fp8", "float32", "--kv-dtype f32");
     refused("--stamp-row-bytes 66", "--stamp-row-bytes 66", "use 68");
 }

@@ -292,14 +292,33 @@ START_TEST(missing_folder_fails_on_every_rank)
 }
 END_TEST
 
-START_TEST(path_is_checked_before_the_run)
+static void write_old(const char *text)
 {
-    static const char OLD[] = "the last good file";
-    FILE *file              = fopen(path, "w");
+    FILE *file = fopen(path, "w");
 
     ck_assert_ptr_nonnull(file);
-    ck_assert_int_ge(fputs(OLD, file), 0);
+    ck_assert_int_ge(fputs(text, file), 0);
     ck_assert_int_eq(fclose(file), 0);
+}
+
+/* Somebody's notes, or the trace itself. */
+START_TEST(what_is_no_snapshot_is_not_replaced)
+{
+    static const char NOTES[] = "{\"timestamp\": 0}";
+
+    write_old(NOTES);
+    ck_assert_int_eq(pl_snapshot_check_path(path, &said.log), PL_ERR_IO);
+    check_same_file(path, NOTES, sizeof(NOTES) - 1);
+    ck_assert_int_eq(access(partial, F_OK), -1);
+    ck_assert_int_eq(said.n_lines, 1);
+}
+END_TEST
+
+START_TEST(path_is_checked_before_the_run)
+{
+    static const char OLD[] = "\211HDF the last good file";
+
+    write_old(OLD);
     ck_assert_int_eq(pl_snapshot_check_path(path, &said.log), PL_OK);
     check_same_file(path, OLD, sizeof(OLD) - 1);
     ck_assert_int_eq(access(partial, F_OK), -1);
@@ -432,6 +451,7 @@ static TCase *publishing(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, missing_folder_fails_on_every_rank, 1, 4);
+    tcase_add_test(tcase, what_is_no_snapshot_is_not_replaced);
     tcase_add_test(tcase, path_is_checked_before_the_run);
     tcase_add_test(tcase, killed_before_the_rename_leaves_the_old_file);
     tcase_add_test(tcase, full_disk_leaves_the_old_file);
