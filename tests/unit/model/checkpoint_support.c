@@ -181,7 +181,7 @@ static made_tensor_t *append(made_t *made, const char *name, const char *dtype,
     }
     tensor.bytes = calloc(tensor.n_bytes + 1, 1);
     ck_assert_ptr_nonnull(tensor.bytes);
-    (void)snprintf(tensor.name, sizeof(tensor.name), "%s", name);
+    (void)snprintf(tensor.name, sizeof(tensor.name), "%.150s", name);
     (void)snprintf(tensor.dtype, sizeof(tensor.dtype), "%s", dtype);
     ck_assert_int_eq(PL_ARRAY_PUSH(&made->tensors, tensor), PL_OK);
     return &made->tensors.items[made->tensors.n - 1];
