@@ -105,7 +105,7 @@ PL_MUST_CHECK pl_status_t pl_hicache_match(pl_hicache_t *cache,
 
 /* Pages of keys[from .. n-1] that the cache once held (and lost) in a row with
  * their prefix: the rest was never seen.  `at` is the match's last node, which
- * ends after `from` pages. */
+ * ends after `from` pages or before. */
 int32_t pl_hicache_once_held(const pl_hicache_t *cache, const pl_node_t *at,
                              uint64_t name_space, const pl_page_key_t *keys,
                              int32_t from, int32_t n);

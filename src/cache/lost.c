@@ -89,8 +89,11 @@ int32_t pl_hicache_once_held(const pl_hicache_t *cache, const pl_node_t *at,
     uint64_t chain = at == pl_tree_root(cache->tree)
                          ? pl_tree_chain_start(name_space)
                          : at->chain;
-    int32_t i      = from;
+    int32_t i      = at->first_page + at->n_pages;
 
+    for (; i < from; i++) { /* in the tree still, but no part of the match */
+        chain = pl_tree_chain_next(chain, keys[i]);
+    }
     while (i < n) {
         chain = pl_tree_chain_next(chain, keys[i]);
         if (!pl_cache_lost_has(cache, chain)) {

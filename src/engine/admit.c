@@ -228,6 +228,14 @@ static pl_status_t find_hit(pl_engine_t *engine, int32_t request, hit_t *hit,
 
 /* ---- what is written down about a hit ---- */
 
+/* Lost pages in [first, end) that went because their load-back failed. */
+static int32_t bad_among(const pl_live_t *live, int32_t first, int32_t end)
+{
+    first = live->bad_first > first ? live->bad_first : first;
+    end   = live->bad_end < end ? live->bad_end : end;
+    return end > first ? end - first : 0;
+}
+
 static void record_misses(pl_engine_t *engine, int32_t request,
                           const hit_t *hit)
 {
@@ -237,15 +245,18 @@ static void record_misses(pl_engine_t *engine, int32_t request,
     int32_t matchable = (live->prompt_tokens - 1) / engine->config.page_tokens;
     int32_t passed    = hit->below_threshold;
     int32_t from      = hit->match.n_total + hit->cut + passed;
+    int32_t lost      = pl_hicache_once_held(engine->cache, hit->match.last,
+                                             name_space_of(engine, request),
+                                             live->keys, from, matchable);
+    int32_t bad       = bad_among(live, from, from + lost);
 
     memset(miss, 0, PL_MISSES * sizeof(*miss));
     miss[live->no_load ? PL_MISS_FAILED : PL_MISS_THRESHOLD] = passed;
-    miss[PL_MISS_LANE]                                       = hit->cut;
+    miss[PL_MISS_FAILED] += bad;
+    miss[PL_MISS_LANE]    = hit->cut;
     miss[PL_MISS_LAST]    = total - matchable;
-    miss[PL_MISS_EVICTED] = pl_hicache_once_held(engine->cache, hit->match.last,
-                                                 name_space_of(engine, request),
-                                                 live->keys, from, matchable);
-    miss[PL_MISS_NEW]     = matchable - from - miss[PL_MISS_EVICTED];
+    miss[PL_MISS_EVICTED] = lost - bad;
+    miss[PL_MISS_NEW]     = matchable - from - lost;
 }
 
 /* Only the first admission that ends well counts: a prompt that comes back with
@@ -312,9 +323,10 @@ static pl_status_t begin(pl_engine_t *engine, int32_t request, hit_t *hit,
     live->load_waits = false;
     live->was_cut    = hit->cut > 0;
     PL_TRY(take_path_pages(live, node));
-    live->computed_tokens = live->hit_pages * engine->config.page_tokens;
-    hit->match.n_total    = live->hit_pages;
-    hit->match.last       = node;
+    live->device_hit_pages = hit->match.n_device;
+    live->computed_tokens  = live->hit_pages * engine->config.page_tokens;
+    hit->match.n_total     = live->hit_pages;
+    hit->match.last        = node;
     record_admission(engine, request, hit);
     return PL_OK;
 }
@@ -441,9 +453,13 @@ pl_status_t pl_admit_undo(pl_engine_t *engine, int32_t request)
 pl_status_t pl_admit_load_ended(pl_engine_t *engine, int32_t request,
                                 int64_t op, bool good)
 {
-    engine->live[request].load_op = 0;
+    pl_live_t *live = &engine->live[request];
+
+    live->load_op = 0;
     pl_engine_released(engine);
     if (!good) {
+        live->bad_first = live->device_hit_pages;
+        live->bad_end   = live->hit_pages;
         PL_TRY(pl_admit_undo(engine, request));
     }
     return pl_hicache_load_end(engine->cache, op, good);

@@ -131,48 +131,61 @@ static pl_status_t resolve_pools(pl_engine_t *engine)
                    decode, 1, &config->decode_host_pages);
 }
 
-/* `pool` has `have` pages besides its scratch page, and needs more. */
-static pl_status_t refuse(const pl_engine_t *engine,
-                          const pl_request_t *request, const char *pool,
-                          int64_t need, int64_t have, const char *option)
+/* The request that needs the most of a pool. */
+typedef struct hungriest {
+    int64_t pages;
+    const pl_request_t *request;
+} hungriest_t;
+
+static void feed(hungriest_t *most, int64_t pages, const pl_request_t *request)
 {
+    if (pages > most->pages) {
+        *most = (hungriest_t){pages, request};
+    }
+}
+
+/* `pool` has `have` pages besides its scratch page. */
+static pl_status_t check_pool(const pl_engine_t *engine,
+                              const hungriest_t *most, const char *pool,
+                              int64_t have, const char *option)
+{
+    const pl_request_t *request = most->request;
+
+    if (most->pages <= have) {
+        return PL_OK;
+    }
     pl_log(engine->log, PL_LOG_ERROR,
            "the request on line %" PRId64 " of the trace (%d prompt tokens, %d "
            "to generate) needs %" PRId64 " pages of %s, which has %" PRId64
            " besides its scratch page; raise --%s to %" PRId64 " or more",
-           request->line, request->input_tokens, request->output_tokens, need,
-           pool, have, option, need + 1);
+           request->line, request->input_tokens, request->output_tokens,
+           most->pages, pool, have, option, most->pages + 1);
     return PL_ERR_RESOURCE;
 }
 
-static pl_status_t check_request(pl_engine_t *engine, int32_t i)
+/* Whoever needs the most is named, so that one remedy serves all. */
+static pl_status_t check_pools(pl_engine_t *engine)
 {
-    const pl_request_t *request =
-        engine->source.request(engine->source.context, i);
-    int64_t lane_has   = (int64_t)engine->device_pages - 1;
-    int64_t decode_has = (int64_t)engine->decode_pages - 1;
-    int64_t decode     = decode_pages_alone(engine, request);
-    int64_t lane;
+    hungriest_t lane   = {0};
+    hungriest_t decode = {0};
 
-    clear_need(engine);
-    pl_fit_chunks(engine, i, 0, request->input_tokens, engine->need);
-    lane = engine->need[most_needed(engine)];
-    if (lane > lane_has) {
-        return refuse(engine, request, "one rank's lane", lane, lane_has,
-                      "device-pages");
+    for (int32_t i = 0; i < engine->source.count; i++) {
+        const pl_request_t *request =
+            engine->source.request(engine->source.context, i);
+
+        clear_need(engine);
+        pl_fit_chunks(engine, i, 0, request->input_tokens, engine->need);
+        feed(&lane, engine->need[most_needed(engine)], request);
+        feed(&decode, decode_pages_alone(engine, request), request);
     }
-    if (decode > decode_has) {
-        return refuse(engine, request, "one decode pool", decode, decode_has,
-                      "decode-pages");
-    }
-    return PL_OK;
+    PL_TRY(check_pool(engine, &lane, "one rank's lane",
+                      (int64_t)engine->device_pages - 1, "device-pages"));
+    return check_pool(engine, &decode, "one decode pool",
+                      (int64_t)engine->decode_pages - 1, "decode-pages");
 }
 
 pl_status_t pl_fit_resolve(pl_engine_t *engine)
 {
     PL_TRY(resolve_pools(engine));
-    for (int32_t i = 0; i < engine->source.count; i++) {
-        PL_TRY(check_request(engine, i));
-    }
-    return PL_OK;
+    return check_pools(engine);
 }

@@ -154,6 +154,7 @@ static pl_status_t end_prompt(pl_engine_t *engine, int32_t request)
     free(live->keys);
     live->keys      = NULL;
     live->no_load   = false;
+    live->bad_end   = 0;
     live->phase     = PL_PHASE_TRANSFER;
     engine->current = -1;
     engine->n_transferring++;

@@ -49,6 +49,8 @@ typedef struct pl_live {
     pl_node_t *node;      /* deepest node it locks; NULL: none */
     pl_page_list_t pages; /* device pages of the prompt so far */
     int32_t hit_pages;
+    int32_t device_hit_pages;   /* of these; the others were loaded back */
+    int32_t bad_first, bad_end; /* positions whose load-back has failed */
     int32_t computed_tokens;
     int32_t chunk_tokens;   /* of the chunk planned in the last tick; 0: none */
     int32_t inserted_pages; /* pages that lie in the tree */

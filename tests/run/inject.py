@@ -270,6 +270,10 @@ class Survived(Faults):
             again = hurt.requests["readmissions"] > 0
             self.assertTrue((hurt.requests["host_hit_tokens"][again] <
                              cold.requests["host_hit_tokens"][again]).all())
+            # Each page that failed says so; nothing else does.
+            failed = hurt.requests["miss_failed"]
+            self.assertTrue((failed[again] > 0).all())
+            self.assertFalse(failed[~again].any())
 
     def test_host_alloc_fail(self):
         """9.30 no rank goes on alone"""

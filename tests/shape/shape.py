@@ -116,7 +116,7 @@ def check_calls(root, _):
 
 
 def check_symbols(_, args):
-    done = subprocess.run(["nm", "-D", "--defined-only", args.library],
+    done = subprocess.run(["nm", "-D", "--defined-only", args.shared_object],
                           text=True, stdout=subprocess.PIPE, check=True)
     names = [line.split()[-1] for line in done.stdout.splitlines()]
     if "pl_version" not in names:
@@ -124,7 +124,7 @@ def check_symbols(_, args):
     for name in names:
         # a sanitizer's own names come with the asan preset
         if not re.match(r"pl_|__(asan|ubsan|odr_asan)", name):
-            yield f"{args.library} gives out {name}"
+            yield f"{args.shared_object} gives out {name}"
 
 
 def tracked(root):
@@ -188,7 +188,7 @@ def main():
     parser.add_argument("--root", type=pathlib.Path, required=True)
     parser.add_argument("--cc", default="cc")
     parser.add_argument("--includes", default="")
-    parser.add_argument("--library")
+    parser.add_argument("--shared-object")
     args = parser.parse_args()
     n = 0
     for line in CHECKS[args.check](args.root, args):

@@ -7,7 +7,7 @@ import unittest
 
 import shape
 
-ARGS = argparse.Namespace(cc="cc", includes="", library=None)
+ARGS = argparse.Namespace(cc="cc", includes="", shared_object=None)
 
 
 class Rules(unittest.TestCase):

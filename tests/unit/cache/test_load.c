@@ -350,6 +350,15 @@ START_TEST(what_was_lost_is_told_from_what_is_new)
                      2); /* six were held */
     ck_assert_int_eq(pl_hicache_once_held(rig.cache, match.last, 0, keys, 4, 5),
                      1);
+    /* The match may end before the pages that are asked about. */
+    match = rig_match(&rig, 1, 2);
+    ck_assert_int_eq(match.n_total, 2);
+    ck_assert_int_eq(pl_hicache_once_held(rig.cache, match.last, 0, keys, 4, 8),
+                     2);
+    ck_assert_int_eq(
+        pl_hicache_once_held(
+            rig.cache, pl_tree_root(pl_hicache_tree(rig.cache)), 0, keys, 4, 8),
+        2);
     rig_keys(keys, 1, 4, 3, 8); /* another prompt after the fourth page */
     ck_assert_int_eq(pl_hicache_once_held(rig.cache, match.last, 0, keys, 4, 8),
                      0);

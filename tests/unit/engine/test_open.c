@@ -149,6 +149,50 @@ START_TEST(too_small_pools_name_what_is_enough)
 }
 END_TEST
 
+/* Three prompts that do not fit: the remedy for the largest serves all. */
+static const pl_request_t *get_growing(void *context, int32_t i)
+{
+    static const int32_t tokens[] = {40, 400, 120};
+    pl_request_t *of_index        = context;
+
+    of_index[i]              = request;
+    of_index[i].input_tokens = tokens[i];
+    of_index[i].line         = i + 1;
+    return &of_index[i];
+}
+
+START_TEST(the_largest_need_is_named)
+{
+    pl_engine_config_t config = scene(NULL, 0).config;
+    pl_request_t requests[3];
+    pl_engine_source_t source = {requests, 3, get_growing, get_keys};
+    pl_engine_t *engine       = NULL;
+    log_capture_t said;
+    char *at;
+
+    request.output_tokens = 1;
+    config.device_pages   = 2;
+    config.decode_pages   = 2000;
+    log_capture_open(&said);
+    ck_assert_int_eq(pl_engine_open(&config, &source, NULL,
+                                    (pl_event_sink_t){NULL, NULL}, &said.log,
+                                    &engine),
+                     PL_ERR_RESOURCE);
+    ck_assert_int_eq(said.n_lines, 1);
+    ck_assert_ptr_nonnull(strstr(said.text, "line 2 of the trace"));
+    at = strstr(said.text, "raise --device-pages to ");
+    ck_assert_ptr_nonnull(at);
+    config.device_pages =
+        (int32_t)strtol(at + strlen("raise --device-pages to "), NULL, 10);
+    ck_assert_int_eq(pl_engine_open(&config, &source, NULL,
+                                    (pl_event_sink_t){NULL, NULL}, &said.log,
+                                    &engine),
+                     PL_OK);
+    pl_engine_close(engine);
+    log_capture_close(&said);
+}
+END_TEST
+
 /* A trace without requests runs, in pools of any size. */
 START_TEST(no_request_is_no_trouble)
 {
@@ -193,6 +237,7 @@ TCase *open_case(void)
                         N_UNSOUND);
     tcase_add_loop_test(tcase, no_request_is_no_trouble, 0, 3);
     tcase_add_test(tcase, too_small_pools_name_what_is_enough);
+    tcase_add_test(tcase, the_largest_need_is_named);
     tcase_add_test(tcase, too_long_a_trace_for_unlimited_pools);
     return tcase;
 }
