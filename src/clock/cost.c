@@ -22,14 +22,19 @@ pl_costs_t pl_costs_builtin(void)
                 [PL_LINK_D2H]     = 20000,
                 [PL_LINK_PD]      = 100000,
                 [PL_LINK_OFFLOAD] = 20000,
+                [PL_LINK_STORE]   = 200000,
+                [PL_LINK_FETCH]   = 100000,
             },
-        /* PCIe gen 5 x16 about 55 GB/s; a 400 Gb/s network card about 45. */
+        /* PCIe gen 5 x16 about 55 GB/s; a 400 Gb/s network card about 45; of
+         * a node's NVMe disks a rank has about one: 6 GB/s read, 3 written. */
         .link_bytes_per_us =
             {
                 [PL_LINK_H2D]     = 55000,
                 [PL_LINK_D2H]     = 55000,
                 [PL_LINK_PD]      = 45000,
                 [PL_LINK_OFFLOAD] = 55000,
+                [PL_LINK_STORE]   = 3000,
+                [PL_LINK_FETCH]   = 6000,
             },
     };
 

@@ -16,6 +16,8 @@ typedef enum pl_link {
     PL_LINK_D2H,     /* device -> host (backup) */
     PL_LINK_PD,      /* prefill -> decode, per home */
     PL_LINK_OFFLOAD, /* decode pool <-> its host buffer, per home */
+    PL_LINK_STORE,   /* host -> storage */
+    PL_LINK_FETCH,   /* storage -> host */
     PL_LINKS
 } pl_link_t;
 

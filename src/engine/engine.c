@@ -13,6 +13,8 @@ const char *pl_op_kind_text(pl_op_kind_t kind)
         [PL_OP_DECODE] = "decode", [PL_OP_BACKUP] = "backup",
         [PL_OP_SEND] = "send",     [PL_OP_OFFLOAD] = "offload",
         [PL_OP_RESUME] = "resume", [PL_OP_REENTER] = "reenter",
+        [PL_OP_FETCH] = "fetch",   [PL_OP_STORE] = "store",
+        [PL_OP_PUBLISH] = "publish",
     };
 
     return (kind >= 0) && (kind < PL_OP_KINDS) ? texts[kind] : "?";

@@ -38,6 +38,15 @@ typedef struct pl_engine_source {
 
 #define PL_PAGES_UNLIMITED (-1)
 
+/* Does a prompt at the head of the queue wait for pages on their way from
+ * storage?  With PL_PREFETCH_TIMEOUT so long after the fetch was begun:
+ * a second and a quarter of one for each 1,024 tokens of it. */
+typedef enum pl_prefetch {
+    PL_PREFETCH_BEST_EFFORT, /* no: it goes with what is there */
+    PL_PREFETCH_WAIT_COMPLETE,
+    PL_PREFETCH_TIMEOUT
+} pl_prefetch_t;
+
 typedef struct pl_engine_config {
     int n_prefill;        /* C */
     int n_decode;         /* D; 0: decode runs on the prefill ranks */
@@ -52,6 +61,14 @@ typedef struct pl_engine_config {
     uint32_t hot_threshold;
     int32_t load_threshold_tokens;
     const pl_policy_ops_t *evict;
+    int32_t storage_pages;     /* per prefill rank; 0: no storage tier */
+    bool storage_read_only;
+    const pl_storage_start_t *storage_start; /* borrowed for the opening; NULL:
+                                                it begins empty */
+    pl_prefetch_t prefetch;
+    int32_t prefetch_threshold_tokens; /* fewer are not worth a fetch */
+    const uint8_t *skip; /* [count] requests that count as finished before the
+                            run; borrowed for the opening; may be NULL */
     int32_t max_batch; /* running requests per home */
     bool stops;        /* end-of-sequence tokens count (plan.h: watched) */
     int32_t explore;   /* 0 .. this many extra ticks per operation */
@@ -69,6 +86,7 @@ typedef struct pl_engine_config {
     X(PL_MISS_THRESHOLD, "threshold") /* host hit too short to load, or its    \
                                          copy not complete yet */              \
     X(PL_MISS_FAILED, "failed")  /* a copy could not be made or was bad */     \
+    X(PL_MISS_STORAGE, "storage") /* on storage, and not brought in time */    \
     X(PL_MISS_LAST, "last_page") /* the last token is always computed */
 
 typedef enum pl_miss {
@@ -86,6 +104,7 @@ typedef struct pl_record {
     int32_t prompt_tokens, output_tokens; /* wanted */
     int32_t generated_tokens;
     int32_t device_hit_tokens, host_hit_tokens;
+    int32_t storage_hit_tokens; /* fetched for it; not among host_hit_tokens */
     int32_t miss_pages[PL_MISSES];
     int32_t cut_pages;
     int32_t home;         /* rank that decoded it last */
@@ -93,6 +112,7 @@ typedef struct pl_record {
     int32_t reentries;    /* as a new prompt */
     int32_t readmissions; /* after a failed load */
     bool failed;
+    bool skipped; /* finished before this run */
 } pl_record_t;
 
 typedef struct pl_engine_counters {
@@ -150,6 +170,7 @@ int pl_engine_lanes(const pl_engine_t *engine);
 int32_t pl_engine_device_pages(const pl_engine_t *engine);
 int32_t pl_engine_host_pages(const pl_engine_t *engine);
 int32_t pl_engine_decode_pages(const pl_engine_t *engine);
+const pl_storage_t *pl_engine_storage(const pl_engine_t *engine); /* or NULL */
 
 /* A hash of everything that decides later plans; and the same by field, for
  * naming the first that differs.  names_p[i] is static text. */

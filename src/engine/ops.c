@@ -120,6 +120,7 @@ pl_status_t pl_ops_start(pl_engine_t *engine, const pl_op_t *op, int64_t id,
     pending.due.id      = id;
     pending.due.kind    = op->kind;
     pending.due.request = op->request;
+    pending.due.word    = -1;
     pending.tick        = engine->tick;
     pending.end_ns =
         start + pl_cost_link_ns(&engine->config.costs, link, bytes);

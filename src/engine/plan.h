@@ -19,8 +19,11 @@
 #include <pagelane/lanes.h>
 #include <pagelane/layout.h>
 
+#include "cache/storage.h"
+
 /* Executed in this order within a tick (the order of plan->ops). */
 typedef enum pl_op_kind {
+    PL_OP_FETCH,   /* async: storage -> host pages, while the prompt waits */
     PL_OP_LOAD,    /* async: host -> device pages, before the prompt's first
                       chunk, which waits for it layer by layer */
     PL_OP_PREFILL, /* one chunk of one request through all layers */
@@ -30,6 +33,8 @@ typedef enum pl_op_kind {
     PL_OP_OFFLOAD, /* async: decode pages -> host buffer of the home */
     PL_OP_RESUME,  /* async: host buffer of the home -> decode pages */
     PL_OP_REENTER, /* the home tells all ranks the request's tokens so far */
+    PL_OP_STORE,   /* async: host -> storage pages, behind a backup */
+    PL_OP_PUBLISH, /* async: rank 0 puts out an index of what storage keeps */
     PL_OP_KINDS
 } pl_op_kind_t;
 
@@ -39,8 +44,8 @@ typedef struct pl_op {
     int64_t id; /* > 0, ascending over the run */
     pl_op_kind_t kind;
     bool cancelled;  /* set by commit: do not execute */
-    int32_t request; /* index in the trace; -1 for BACKUP */
-    int64_t node;    /* BACKUP: its node, LOAD: the deepest; else -1 */
+    int32_t request; /* index in the trace; -1: BACKUP, STORE, PUBLISH */
+    int64_t node;    /* BACKUP, STORE: its node, LOAD: the deepest; else -1 */
 
     /* Positions first_page .. first_page + n_pages - 1 of the prompt.
      *   LOAD, BACKUP: pages = device, other = host pages, owners = what the
@@ -50,12 +55,23 @@ typedef struct pl_op {
      * device pages up to the chunk's end. DECODE: first_page 0, pages = decode
      * pages of the home. SEND: pages = device, other = decode pages of the
      * home: rank pages[i] mod C, which is the page's owner, sends it.
-     *   OFFLOAD, RESUME: pages = decode, other = decode host pages.  */
+     *   OFFLOAD, RESUME: pages = decode, other = decode host pages.
+     *   STORE: pages = host, places = where they go.  Rank places[i].rank
+     * writes position i, which is its own lane's (all have it if there is one
+     * lane).
+     *   FETCH: pages = host, places = where they lie, owners = lanes that they
+     * are fetched to: rank owners[i] reads position i; every prefill rank reads
+     * all if there is one lane.  At most PL_STORAGE_READ_PAGES.  */
     int32_t first_page;
     int32_t n_pages;
     const pl_page_t *pages;
     const pl_page_t *other;
     const pl_owner_t *owners;
+    const pl_storage_place_t *places; /* [n_pages] STORE, FETCH; else NULL */
+    const uint64_t *chains; /* [n_pages] STORE, FETCH: of the prefix that ends
+                               with each page */
+    const int64_t *stamps;  /* [n_pages] STORE: of this write, all the same;
+                               FETCH: of the writes that made the pages */
     const pl_owner_t *compute; /* PREFILL: [pages of the chunk] ranks that
                                   compute them: the pages' owners, if they have
                                   any; else NULL */
@@ -80,6 +96,8 @@ typedef struct pl_due {
     int64_t id;
     pl_op_kind_t kind;
     int32_t request;
+    int32_t word; /* FETCH: of the outcome, bit i says that page i is no good;
+                     else -1 */
 } pl_due_t;
 
 /* Pages that became free since the last plan (they may be allocated again in
@@ -104,6 +122,7 @@ typedef struct pl_plan {
     pl_op_t *ops;
     int32_t n_due;
     const pl_due_t *due; /* ascending ids */
+    int32_t n_due_fetches; /* of these */
     /* Requests that decode, when end-of-sequence tokens count: a home that
      * knows such a token of one says so by its bit, and the request ends with
      * it (a step planned meanwhile is for nothing). */
@@ -115,16 +134,26 @@ typedef struct pl_plan {
      */
     const pl_lanes_t *device;
     const pl_lanes_t *host;               /* NULL: no host tier */
+    const pl_storage_t *storage;          /* NULL: no storage tier */
+    const uint8_t *finished;              /* [n_requests] for a publication */
+    int32_t n_requests;
     const pl_lanes_t *const *decode;      /* [home rank]; NULL where none */
     const pl_lanes_t *const *decode_host; /* [home rank]; NULL where none */
 } pl_plan_t;
 
 /* One bit per operation, then one per due operation: who failed; then one per
- * watched request: its text has ended.  Each rank fills its own; the OR over
- * all ranks is the outcome. */
-static inline int32_t pl_plan_words(const pl_plan_t *plan)
+ * watched request: its text has ended; then, from the next word on, a word per
+ * FETCH that is due: which of its pages are no good (what is good is the run
+ * before the first of them; the bit of the operation itself stays 0).  Each rank
+ * fills its own; the OR over all ranks is the outcome. */
+static inline int32_t pl_plan_bit_words(const pl_plan_t *plan)
 {
     return (plan->n_ops + plan->n_due + plan->n_watched + 63) / 64;
+}
+
+static inline int32_t pl_plan_words(const pl_plan_t *plan)
+{
+    return pl_plan_bit_words(plan) + plan->n_due_fetches;
 }
 
 static inline bool pl_plan_bit(const uint64_t *words, int32_t i)

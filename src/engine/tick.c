@@ -43,6 +43,9 @@ static pl_status_t apply_end(pl_engine_t *engine, const pl_pending_t *ended)
     case PL_OP_PREFILL:
     case PL_OP_DECODE:
     case PL_OP_REENTER:
+    case PL_OP_FETCH:
+    case PL_OP_STORE:
+    case PL_OP_PUBLISH:
     case PL_OP_KINDS:
         break;
     }
@@ -225,6 +228,9 @@ static pl_status_t cancel(pl_engine_t *engine, const pl_op_t *op)
     case PL_OP_PREFILL:
     case PL_OP_DECODE:
     case PL_OP_REENTER:
+    case PL_OP_FETCH:
+    case PL_OP_STORE:
+    case PL_OP_PUBLISH:
     case PL_OP_KINDS:
         break;
     }

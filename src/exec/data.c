@@ -49,6 +49,9 @@ static pl_status_t reserve_op(data_t *data, const pl_op_t *op)
     case PL_OP_DECODE:
         return pl_step_reserve(exec, op);
     case PL_OP_REENTER:
+    case PL_OP_FETCH:
+    case PL_OP_STORE:
+    case PL_OP_PUBLISH:
     case PL_OP_KINDS:
         break;
     }

@@ -349,6 +349,8 @@ static void add_engine_counters(const pl_engine_t *engine,
         [PL_LINK_D2H]     = "link_bytes_d2h",
         [PL_LINK_PD]      = "link_bytes_pd",
         [PL_LINK_OFFLOAD] = "link_bytes_offload",
+        [PL_LINK_STORE]   = "link_bytes_store",
+        [PL_LINK_FETCH]   = "link_bytes_fetch",
     };
     const pl_engine_counters_t *c = pl_engine_counters(engine);
     const struct {

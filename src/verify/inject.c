@@ -28,14 +28,30 @@ static const struct point {
     {"flip", "transfer", ONCE_ON_ONE_RANK, false},
     {"transfer", "abort", ONCE_ON_ONE_RANK, false},
     {"backup", "fail", ONCE_ON_ONE_RANK, false},
+    {"store", "fail", ONCE_ON_ONE_RANK, false},
+    {"fetch", "fail", ONCE_ON_ONE_RANK, false},
+    {"flip", "storage", ONCE_ON_ONE_RANK, false},
+    {"die", "backup", ONCE_ON_ONE_RANK, false},
+    {"die", "store", ONCE_ON_ONE_RANK, false},
+    {"die", "store-sync", ONCE_ON_ONE_RANK, false},
+    {"die", "publish", ONCE_ON_ONE_RANK, false},
+    {"die", "publish-sync", ONCE_ON_ONE_RANK, false},
+    {"die", "publish-rename", ONCE_ON_ONE_RANK, false},
+    {"die", "published", ONCE_ON_ONE_RANK, false},
+    {"file", "fail", ONCE_ON_ONE_RANK, false},
+    {"file", "short", ONCE_ON_ONE_RANK, false},
+    {"file", "lost", ONCE_ON_ONE_RANK, false},
+    {"disk", "full", ONCE_ON_ONE_RANK, false},
     {"rank", "die", ONCE_ON_ONE_RANK, false},
     {"rank", "stall", ONCE_ON_ONE_RANK, false},
 };
 
 #define POINTS                                                                 \
     "load.alloc=plain, write.owner=shift, split.during-write, load.delay, "    \
-    "load.fail, host.alloc=fail, flip=device|host|transfer, transfer.abort, "  \
-    "backup.fail, rank.die, rank.stall"
+    "load.fail, host.alloc=fail, flip=device|host|transfer|storage, "          \
+    "transfer.abort, backup.fail, store.fail, fetch.fail, "                    \
+    "die=backup|store|store-sync|publish|publish-sync|publish-rename|"         \
+    "published, file=fail|short|lost, disk=full, rank.die, rank.stall"
 #define WHENS "rank:R, count:K (from 1), every, tick:T"
 
 const char *pl_inject_help(void)
@@ -46,9 +62,21 @@ const char *pl_inject_help(void)
            "load.delay             a load-back ends as late as it may\n"
            "load.fail              a load-back fails on one rank\n"
            "host.alloc=fail        host memory cannot be had on one rank\n"
-           "flip=device|host|transfer  one bit of a page flips in that tier\n"
+           "flip=device|host|transfer|storage  one bit of a page flips in that "
+           "tier\n"
            "transfer.abort         a send fails on one rank\n"
            "backup.fail            a backup fails on one rank\n"
+           "store.fail             a write to storage fails on one rank\n"
+           "fetch.fail             a page cannot be read from storage on one "
+           "rank\n"
+           "die=backup|store|store-sync|publish|publish-sync|publish-rename|"
+           "published\n"
+           "                       a rank kills itself at that step\n"
+           "file=fail|short|lost   the count:K-th call of the file layer fails, "
+           "writes half,\n"
+           "                       or is the last and what was not synced is "
+           "lost\n"
+           "disk=full              from then on the disk is full\n"
            "rank.die               a rank kills itself\n"
            "rank.stall             a rank stops answering\n"
            "@WHEN: comma-separated " WHENS "\n";

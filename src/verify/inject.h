@@ -14,12 +14,24 @@
  * rank flip=device|host|transfer  data: one bit of a page flips in that tier
  *   transfer.abort          data: a send fails on one rank
  *   backup.fail             data: a backup fails on one rank
+ *   store.fail              data: a write to storage fails on one rank
+ *   fetch.fail              data: a page of a fetch cannot be read on one rank
+ *   flip=storage            data: one bit of a page on disk flips
+ *   die=backup|store|store-sync|publish|publish-sync|publish-rename|published
+ *                           data: a rank kills itself (SIGKILL) in the middle
+ * of a backup; when half of a write to storage is out; before its sync; when
+ * half of an index is out; before its sync; between that and its renaming;
+ * after it
+ *   file=fail|short|lost    data: the K-th call of the file layer on a rank
+ * (open, write, sync, rename, ... alike) fails; writes half and fails; is the
+ * last, and all that was not synced before is lost (the process ends)
+ *   disk=full               data: from then on the disk is full
  *   rank.die                data: a rank kills itself
  *   rank.stall              data: a rank stops answering
  *
  * The action may be left out where there is only one.  WHEN is a
  * comma-separated list of: rank:R (default: for flip, *.fail, host.alloc,
- * *.abort and rank.* the first rank that comes to the point, for the others
+ * *.abort, die, file, disk and rank.* the first rank that comes to the point, for the others
  * every rank), count:K (the K-th time the point is reached on a rank, from 1;
  * default 1), every (each time; the default of load.alloc, write.owner and
  * load.delay), tick:T (not before tick T).
@@ -45,6 +57,20 @@ typedef enum pl_inject_point {
     PL_INJECT_FLIP_TRANSFER,
     PL_INJECT_TRANSFER_ABORT,
     PL_INJECT_BACKUP_FAIL,
+    PL_INJECT_STORE_FAIL,
+    PL_INJECT_FETCH_FAIL,
+    PL_INJECT_FLIP_STORAGE,
+    PL_INJECT_DIE_BACKUP,
+    PL_INJECT_DIE_STORE,
+    PL_INJECT_DIE_STORE_SYNC,
+    PL_INJECT_DIE_PUBLISH,
+    PL_INJECT_DIE_PUBLISH_SYNC,
+    PL_INJECT_DIE_PUBLISH_RENAME,
+    PL_INJECT_DIE_PUBLISHED,
+    PL_INJECT_FILE_FAIL,
+    PL_INJECT_FILE_SHORT,
+    PL_INJECT_FILE_LOST,
+    PL_INJECT_DISK_FULL,
     PL_INJECT_RANK_DIE,
     PL_INJECT_RANK_STALL,
     PL_INJECT_POINTS

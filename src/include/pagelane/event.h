@@ -58,6 +58,26 @@
                                         the load */                            \
     X(PL_EVENT_LOADED, "loaded")     /* op; value: 1 good, 0 failed or         \
                                         cancelled: its request waits again */  \
+    /* storage tier; its pages are those of the set that the run writes */     \
+    X(PL_EVENT_STORE, "store")       /* node, op; value: first page; pages:    \
+                                        storage, other: host */                \
+    X(PL_EVENT_STORED, "stored")     /* op; value: 1 good, 0 failed or         \
+                                        cancelled: its storage pages are free */ \
+    X(PL_EVENT_STORE_SKIP, "store_skip") /* node; value: pages; no room */     \
+    X(PL_EVENT_FETCH, "fetch")       /* op, request; value: first page; pages: \
+                                        host, which leave the host lanes */    \
+    X(PL_EVENT_FETCHED, "fetched")   /* op, request; value: pages that arrived; \
+                                        a host_node takes some of its pages,   \
+                                        a host_free follows for the others */  \
+    X(PL_EVENT_HOST_NODE, "host_node") /* node is new and has a host copy only; \
+                                        value: parent id, value2: first page;  \
+                                        pages: host, of a fetch */             \
+    X(PL_EVENT_STORAGE_DROP, "storage_drop") /* value: pages dropped; pages:   \
+                                        those of the own set among them, free  \
+                                        when a publication has ended */        \
+    X(PL_EVENT_PUBLISH, "publish")   /* op; value: pages named */              \
+    X(PL_EVENT_PUBLISHED, "published") /* op; value: 1 good, 0 failed; pages:  \
+                                        storage, free now */                   \
     /* decode pools: value is the home rank */                                 \
     X(PL_EVENT_DECODE_ALLOC, "decode_alloc") /* request, pages; the first one of \
                                         an admission ends the waiting */       \

@@ -1,0 +1,184 @@
+/* cache/storage.h - the directory of the storage tier: which pages of which
+ * prefixes lie on disk, and where.
+ *
+ * Part of the replicated control plane, beside the tree: a page is known by the
+ * chain hash of the whole prefix that ends with it, and by its own key, so its
+ * identity does not depend on nodes, owners or the number of ranks.  The
+ * directory decides places, order of eviction and what may be used again; bytes
+ * are moved through cache/storage_table.h.
+ *
+ * A page's life:
+ *
+ *     free -> written (a STORE under way) -> kept (acknowledged on all ranks)
+ *          -> dropped (evicted, or found bad) -> free at the next publication
+ *
+ * A place is not handed out again before an index without the page that lay
+ * there has been published: what is on disk never points at other bytes.  Kept
+ * pages can be read at once, published or not.
+ *
+ * Places belong to sets.  The set that this run writes (`own`) has n_ranks
+ * shares of n_slots slots; page g of its lanes lies in share g mod n_ranks, slot
+ * g div n_ranks.  Sets that a run with other ranks or another size has left are
+ * read and evicted from, never written.
+ *
+ * Pages go in the order of their last use, of one use the deepest first, so
+ * whatever is evicted, what stays is prefix-closed.
+ *
+ * Not thread-safe; the same calls give the same results on every rank.
+ */
+#ifndef PL_CACHE_STORAGE_H
+#define PL_CACHE_STORAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <pagelane/event.h>
+#include <pagelane/lanes.h>
+#include <pagelane/layout.h>
+#include <pagelane/log.h>
+#include <pagelane/status.h>
+#include <pagelane/trace.h>
+
+/* Where a page lies on disk. */
+typedef struct pl_storage_place {
+    int32_t set;  /* number of the set, ascending over the folder's life */
+    int32_t rank; /* whose share of it */
+    int32_t slot; /* in that share */
+} pl_storage_place_t;
+
+/* A kept page as an index file names it. */
+typedef struct pl_storage_entry {
+    uint64_t chain;  /* of the prefix that ends with it: pl_tree_chain_next */
+    uint64_t parent; /* chain of the page before; of the first: the namespace's
+                        pl_tree_chain_start */
+    pl_page_key_t key;
+    int32_t position; /* pages before it */
+    pl_owner_t owner; /* lane it was written from, and is fetched to */
+    pl_storage_place_t place;
+    int64_t stamp; /* the write that made it; ascending over the folder's life */
+} pl_storage_entry_t;
+
+/* What a folder held when the run began.  Borrowed for the opening. */
+typedef struct pl_storage_start {
+    int32_t n_entries;
+    const pl_storage_entry_t *entries; /* least recently used first */
+    int32_t own_set;    /* the set that this run writes: continued if one of the
+                           folder's fits it in ranks and slots, else new */
+    int64_t next_stamp; /* greater than any stamp of the folder */
+} pl_storage_start_t;
+
+typedef struct pl_storage_params {
+    int n_lanes; /* of the host tier */
+    int n_ranks; /* prefill ranks, the shares of the own set */
+    int32_t pages_per_lane;
+    bool read_only; /* nothing is stored, evicted or published */
+    const pl_storage_start_t *start; /* NULL: an empty folder */
+    pl_event_sink_t events;
+} pl_storage_params_t;
+
+typedef struct pl_storage pl_storage_t; /* opaque */
+
+/* Entries of the start whose prefix is not whole are left out, and of two with
+ * one chain the earlier is.  A page of the own set is fetched to the lane it was
+ * written from; one of another set, at position p, to lane p mod n_lanes.
+ * PL_OK, PL_ERR_MEMORY. */
+PL_MUST_CHECK pl_status_t pl_storage_open(const pl_storage_params_t *params,
+                                          const pl_log_t *log,
+                                          pl_storage_t **storage_p);
+void pl_storage_close(pl_storage_t *storage); /* NULL is allowed */
+
+/* ---- looking up ---- */
+
+/* How many of keys[first .. n-1] are kept in a row, given the chain of the
+ * prefix before `first` (pl_tree_chain_start for first == 0).  No trace. */
+int32_t pl_storage_find(const pl_storage_t *storage, uint64_t chain,
+                        const pl_page_key_t *keys, int32_t first, int32_t n);
+/* A prompt with these pages has come: what is kept of it is used now. */
+void pl_storage_touch(pl_storage_t *storage, uint64_t name_space,
+                      const pl_page_key_t *keys, int32_t n);
+
+/* ---- writing ---- */
+
+/* Places for n pages that follow `chain`, page i in lane owners[i], evicting
+ * what was used least recently for the lanes that are short; pages[i] are pages
+ * of the own set's lanes, taken until pl_storage_stored; *stamp_p names the
+ * write.  All or nothing: PL_OK,
+ * PL_REFUSED_SHORT (nothing taken; dropped pages that wait for a publication
+ * are wanted: pl_storage_wants_publication says so now), PL_ERR_MEMORY. */
+PL_MUST_CHECK pl_status_t pl_storage_take(pl_storage_t *storage, uint64_t chain,
+                                          const pl_page_key_t *keys,
+                                          int32_t position,
+                                          const pl_owner_t *owners, int32_t n,
+                                          pl_page_t *pages, int64_t *stamp_p);
+/* The write with that stamp has ended on all ranks.  good == false: its places
+ * are free again (no index has named them). */
+PL_MUST_CHECK pl_status_t pl_storage_stored(pl_storage_t *storage,
+                                            int64_t stamp, bool good);
+/* Is the page that ends with `chain` kept, or being written? */
+bool pl_storage_has(const pl_storage_t *storage, uint64_t chain,
+                    pl_page_key_t key);
+
+/* ---- reading ---- */
+
+/* Entries of keys[first .. first+n-1] after `chain`, which pl_storage_find has
+ * counted; held (not to be evicted) until released.  entries: [n]. */
+PL_MUST_CHECK pl_status_t pl_storage_hold(pl_storage_t *storage, uint64_t chain,
+                                          const pl_page_key_t *keys,
+                                          int32_t first, int32_t n,
+                                          pl_storage_entry_t *entries);
+/* The read has ended: the first n_good of the n entries were sound on all
+ * ranks; one after them was not and is dropped, with all that needs it. */
+PL_MUST_CHECK pl_status_t pl_storage_release(pl_storage_t *storage,
+                                             const pl_storage_entry_t *entries,
+                                             int32_t n, int32_t n_good);
+
+/* ---- publication ---- */
+
+/* Is it time?  When enough is kept that no index names (an eighth of what one
+ * does, at least PL_STORAGE_PUBLISH pages), or places that a publication would
+ * free were wanted. */
+#define PL_STORAGE_PUBLISH 256
+bool pl_storage_wants_publication(const pl_storage_t *storage);
+/* Does the last index say anything else than what is kept? */
+bool pl_storage_has_changed(const pl_storage_t *storage);
+/* A publication begins: it names what is kept now. */
+void pl_storage_publish(pl_storage_t *storage);
+/* It has ended.  good: what was dropped before it began is free. */
+PL_MUST_CHECK pl_status_t pl_storage_published(pl_storage_t *storage,
+                                               bool good);
+
+/* What is kept now, least recently used first: what a publication that begins
+ * now names.  Visits stop at the first status that is not PL_OK. */
+typedef pl_status_t (*pl_storage_visit_t)(void *context,
+                                          const pl_storage_entry_t *entry);
+PL_MUST_CHECK pl_status_t pl_storage_visit(const pl_storage_t *storage,
+                                           pl_storage_visit_t visit,
+                                           void *context);
+int32_t pl_storage_own_set(const pl_storage_t *storage);
+/* All writes up to this stamp have ended. */
+int64_t pl_storage_settled_stamp(const pl_storage_t *storage);
+
+/* ---- accounts ---- */
+
+typedef struct pl_storage_counters {
+    int64_t stores, store_pages; /* begun */
+    int64_t stores_failed;       /* or not started */
+    int64_t stores_skipped;      /* no room */
+    int64_t fetches, fetch_pages; /* begun */
+    int64_t fetched_pages;        /* that arrived sound on all ranks */
+    int64_t bad_pages;            /* that did not */
+    int64_t evicted_pages;
+    int64_t publications, publications_failed;
+} pl_storage_counters_t;
+const pl_storage_counters_t *
+pl_storage_counters(const pl_storage_t *storage);
+
+const pl_lanes_t *pl_storage_lanes(const pl_storage_t *storage); /* own set */
+int64_t pl_storage_n_kept(const pl_storage_t *storage);
+
+uint64_t pl_storage_state_hash(const pl_storage_t *storage);
+/* Recount: every place of the own set is free, being written, kept or dropped;
+ * kept is prefix-closed; order and table agree.  PL_ERR_INTERNAL, one line. */
+PL_MUST_CHECK pl_status_t pl_storage_check(const pl_storage_t *storage);
+
+#endif /* PL_CACHE_STORAGE_H */
