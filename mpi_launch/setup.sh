@@ -35,9 +35,12 @@ need hdf5-tools has h5diff
 need check has_library check
 need libjson-c-dev has_library json-c
 need libxxhash-dev has_library libxxhash
+need zlib1g-dev has_library zlib
 need python3 has "$python"
 need python3-numpy has_module numpy
 need python3-h5py has_module h5py
+need python3-pandas has_module pandas
+need python3-matplotlib has_module matplotlib
 
 if [ ${#missing[@]} = 0 ]; then
     echo "setup: everything is there"

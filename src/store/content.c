@@ -147,18 +147,48 @@ void *pl_content_add(pl_content_t *content, const char *path,
     return dataset.owned;
 }
 
-void pl_dataset_rows(const pl_dataset_t *dataset, int rank, int n_ranks,
-                     uint64_t *first_p, uint64_t *n_p)
+size_t pl_dataset_row_bytes(const pl_dataset_t *dataset)
 {
-    uint64_t rows  = dataset->dims[0];
-    uint64_t n     = (uint64_t)n_ranks;
-    uint64_t first = rows * (uint64_t)rank / n;
-    uint64_t end   = rows * ((uint64_t)rank + 1) / n;
+    return pl_item_bytes(dataset->item, dataset->text_bytes) *
+           (dataset->n_dims == 1 ? 1 : (size_t)dataset->dims[1]);
+}
 
-    if (dataset->writer != PL_ALL_RANKS) {
-        first = 0;
-        end   = rank == dataset->writer % n_ranks ? rows : 0;
+size_t pl_dataset_bytes(const pl_dataset_t *dataset)
+{
+    return pl_dataset_row_bytes(dataset) * (size_t)dataset->dims[0];
+}
+
+uint64_t pl_dataset_chunk_rows(const pl_dataset_t *dataset)
+{
+    /* Half of the chunk cache that readers have by default. */
+    enum { CHUNK_BYTES = 512 * 1024 };
+    uint64_t rows;
+
+    if ((dataset->writer != PL_REPLICATED) || (dataset->item == PL_ITEM_TEXT) ||
+        (pl_dataset_bytes(dataset) < PL_PACK_LEAST_BYTES)) {
+        return 0;
     }
-    *first_p = first;
-    *n_p     = end - first;
+    rows = CHUNK_BYTES / pl_dataset_row_bytes(dataset);
+    rows = rows > 0 ? rows : 1;
+    return rows < dataset->dims[0] ? rows : dataset->dims[0];
+}
+
+pl_status_t pl_content_own(pl_content_t *content)
+{
+    for (size_t i = 0; i < content->datasets.n; i++) {
+        pl_dataset_t *dataset = &content->datasets.items[i];
+        size_t n              = pl_dataset_bytes(dataset);
+
+        if (dataset->owned != NULL) {
+            continue;
+        }
+        dataset->owned = malloc(n > 0 ? n : 1);
+        if (dataset->owned == NULL) {
+            content->status = PL_ERR_MEMORY;
+            return PL_ERR_MEMORY;
+        }
+        memcpy(dataset->owned, dataset->data, n);
+        dataset->data = dataset->owned;
+    }
+    return PL_OK;
 }

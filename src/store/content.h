@@ -31,7 +31,8 @@ typedef enum pl_item {
 /* Bytes of one item; `text_bytes` for PL_ITEM_TEXT. */
 size_t pl_item_bytes(pl_item_t item, size_t text_bytes);
 
-#define PL_ALL_RANKS (-1)
+/* The writer of what all ranks have alike: rank 0. */
+#define PL_REPLICATED (-1)
 
 typedef struct pl_dataset {
     char *path; /* owned */
@@ -42,9 +43,9 @@ typedef struct pl_dataset {
     const char *labels[2];   /* of the dimensions; static text */
     const char *unit;        /* static text; "1" for a pure number */
     const char *description; /* static text */
-    const void *data;        /* all rows, on every rank */
+    const void *data;        /* all rows; of a rank's own: on that rank and 0 */
     void *owned;             /* data that goes with the content, or NULL */
-    int writer; /* the rank that writes it; PL_ALL_RANKS: each some rows */
+    int writer;              /* the rank that has it, or PL_REPLICATED */
 } pl_dataset_t;
 
 typedef struct pl_attribute {
@@ -83,10 +84,19 @@ void pl_content_version(pl_content_t *content, const char *group,
 void *pl_content_add(pl_content_t *content, const char *path,
                      pl_dataset_t dataset);
 
-uint64_t pl_dataset_items(const pl_dataset_t *dataset);
+/* Copy all data that is borrowed: afterwards nothing points out of the content.
+ * PL_OK, PL_ERR_MEMORY (as a failed addition). */
+PL_MUST_CHECK pl_status_t pl_content_own(pl_content_t *content);
 
-/* The rows that `rank` of n_ranks writes: [first, first + n). */
-void pl_dataset_rows(const pl_dataset_t *dataset, int rank, int n_ranks,
-                     uint64_t *first_p, uint64_t *n_p);
+uint64_t pl_dataset_items(const pl_dataset_t *dataset);
+size_t pl_dataset_bytes(const pl_dataset_t *dataset);
+size_t pl_dataset_row_bytes(const pl_dataset_t *dataset);
+
+/* Columns of this many bytes and more are packed if they are replicated; what
+ * ranks write side by side lies in one piece, at a place known beforehand. */
+#define PL_PACK_LEAST_BYTES (16 * 1024)
+
+/* Rows of one chunk of a packed dataset; 0: it is not packed. */
+uint64_t pl_dataset_chunk_rows(const pl_dataset_t *dataset);
 
 #endif /* PL_STORE_CONTENT_H */

@@ -4,35 +4,51 @@
 
 #include "base/hash.h"
 
-enum { GROW_BYTES = 1 << 20 };
+enum { GROW_BYTES = 8 << 20 };
 
 /* ---- structure ---- */
 
-/* No times, and a place of its own from the start; nobody reads what was not
- * written. */
-static hid_t create_list(void)
+/* A place of its own from the start; nobody reads what was not written. */
+static herr_t lay_in_one_piece(hid_t list)
 {
-    hid_t list = H5Pcreate(H5P_DATASET_CREATE);
+    return (H5Pset_layout(list, H5D_CONTIGUOUS) < 0) ||
+                   (H5Pset_alloc_time(list, H5D_ALLOC_TIME_EARLY) < 0)
+               ? -1
+               : 0;
+}
 
-    if ((list >= 0) && ((H5Pset_obj_track_times(list, false) < 0) ||
-                        (H5Pset_layout(list, H5D_CONTIGUOUS) < 0) ||
-                        (H5Pset_alloc_time(list, H5D_ALLOC_TIME_EARLY) < 0) ||
-                        (H5Pset_fill_time(list, H5D_FILL_TIME_NEVER) < 0))) {
+static herr_t lay_in_chunks(hid_t list, const pl_dataset_t *dataset)
+{
+    hsize_t rows[2] = {pl_dataset_chunk_rows(dataset), dataset->dims[1]};
+
+    if ((H5Pset_chunk(list, dataset->n_dims, rows) < 0) ||
+        ((pl_item_bytes(dataset->item, 0) > 1) && (H5Pset_shuffle(list) < 0))) {
+        return -1;
+    }
+    return H5Pset_deflate(list, PL_PACK_LEVEL);
+}
+
+static hid_t create_list(const pl_dataset_t *dataset)
+{
+    hid_t list    = H5Pcreate(H5P_DATASET_CREATE);
+    herr_t failed = -1;
+
+    if ((list >= 0) && (H5Pset_obj_track_times(list, false) >= 0) &&
+        (H5Pset_fill_time(list, H5D_FILL_TIME_NEVER) >= 0)) {
+        failed = pl_dataset_chunk_rows(dataset) > 0
+                     ? lay_in_chunks(list, dataset)
+                     : lay_in_one_piece(list);
+    }
+    if ((failed < 0) && (list >= 0)) {
         (void)H5Pclose(list);
         return -1;
     }
     return list;
 }
 
-static size_t bytes_of(const pl_dataset_t *dataset)
-{
-    return pl_item_bytes(dataset->item, dataset->text_bytes) *
-           (size_t)pl_dataset_items(dataset);
-}
-
 static herr_t describe(hid_t id, const pl_dataset_t *dataset)
 {
-    uint64_t digest = pl_hash64(dataset->data, bytes_of(dataset), 0);
+    uint64_t digest = pl_hash64(dataset->data, pl_dataset_bytes(dataset), 0);
 
     if ((pl_h5_put_text(id, "unit", dataset->unit) < 0) ||
         (pl_h5_put_text(id, "description", dataset->description) < 0) ||
@@ -40,6 +56,28 @@ static herr_t describe(hid_t id, const pl_dataset_t *dataset)
         return -1;
     }
     return pl_h5_put_unsigned(id, "xxh3_64", digest);
+}
+
+/* The chunks of dataset d, from chunk *next_p on. */
+static herr_t write_chunks(hid_t id, const pl_pack_t *pack, size_t d,
+                           size_t *next_p)
+{
+    const pl_dataset_t *dataset = &pack->content->datasets.items[d];
+    bool shuffles               = pl_item_bytes(dataset->item, 0) > 1;
+    uint32_t no_deflate         = shuffles ? 2 : 1; /* bit of the filter */
+
+    while ((*next_p < pack->chunks.n) &&
+           (pack->chunks.items[*next_p].dataset == d)) {
+        const pl_packed_chunk_t *chunk = &pack->chunks.items[*next_p];
+        hsize_t place[2]               = {chunk->first_row, 0};
+
+        if (H5Dwrite_chunk(id, H5P_DEFAULT, chunk->is_deflated ? 0 : no_deflate,
+                           place, chunk->n, chunk->bytes) < 0) {
+            return -1;
+        }
+        ++*next_p;
+    }
+    return 0;
 }
 
 static herr_t write_data(hid_t id, const pl_dataset_t *dataset)
@@ -60,7 +98,7 @@ static hid_t open_dataset(hid_t file, const pl_dataset_t *dataset)
     hsize_t dims[2] = {dataset->dims[0], dataset->dims[1]};
     hid_t type      = pl_h5_file_type(dataset->item, dataset->text_bytes);
     hid_t space     = H5Screate_simple(dataset->n_dims, dims, NULL);
-    hid_t list      = create_list();
+    hid_t list      = create_list(dataset);
     hid_t id        = -1;
 
     if ((type >= 0) && (space >= 0) && (list >= 0)) {
@@ -79,25 +117,37 @@ static hid_t open_dataset(hid_t file, const pl_dataset_t *dataset)
     return id;
 }
 
-/* *place_p: where its bytes lie; n == 0 for an empty one, which lies nowhere
- * and is never written. */
-static herr_t create_dataset(hid_t file, const pl_dataset_t *dataset,
-                             pl_file_range_t *place_p)
+/* Where its bytes lie. */
+static herr_t find_place(hid_t id, const pl_dataset_t *dataset,
+                         pl_file_range_t *place_p)
 {
-    hid_t id      = open_dataset(file, dataset);
-    herr_t failed = -1;
-    haddr_t place;
+    haddr_t place = H5Dget_offset(id);
+
+    place_p->first = (uint64_t)place;
+    place_p->n     = pl_dataset_bytes(dataset);
+    return place == HADDR_UNDEF ? -1 : 0;
+}
+
+/* Dataset d; *next_p: the first chunk that is not written yet.  An empty one
+ * lies nowhere and is never written. */
+static herr_t create_dataset(hid_t file, const pl_pack_t *pack, size_t d,
+                             size_t *next_p, pl_image_t *image)
+{
+    const pl_dataset_t *dataset = &pack->content->datasets.items[d];
+    hid_t id                    = open_dataset(file, dataset);
+    herr_t failed               = -1;
 
     if (id < 0) {
         return -1;
     }
-    place_p->n     = bytes_of(dataset);
-    place_p->first = 0;
-    failed         = describe(id, dataset);
-    if ((failed >= 0) && (place_p->n > 0)) {
-        place          = H5Dget_offset(id);
-        place_p->first = (uint64_t)place;
-        failed         = place == HADDR_UNDEF ? -1 : write_data(id, dataset);
+    failed = describe(id, dataset);
+    if ((failed >= 0) && (pl_dataset_chunk_rows(dataset) > 0)) {
+        failed = write_chunks(id, pack, d, next_p);
+    } else if ((failed >= 0) && (pl_dataset_bytes(dataset) > 0)) {
+        failed = write_data(id, dataset);
+        if ((failed >= 0) && (dataset->writer != PL_REPLICATED)) {
+            failed = find_place(id, dataset, &image->raw[image->n_raw++]);
+        }
     }
     return H5Dclose(id) < 0 ? -1 : failed;
 }
@@ -136,9 +186,11 @@ static herr_t create_attribute(hid_t file, const pl_attribute_t *attribute)
     return failed;
 }
 
-/* raw[]: as many places as there are datasets that have one. */
-static herr_t fill(hid_t file, const pl_content_t *content, pl_image_t *image)
+static herr_t fill(hid_t file, const pl_pack_t *pack, pl_image_t *image)
 {
+    const pl_content_t *content = pack->content;
+    size_t next                 = 0;
+
     for (size_t i = 0; i < content->groups.n; i++) {
         if (create_group(file, content->groups.items[i]) < 0) {
             return -1;
@@ -150,12 +202,9 @@ static herr_t fill(hid_t file, const pl_content_t *content, pl_image_t *image)
         }
     }
     for (size_t i = 0; i < content->datasets.n; i++) {
-        pl_file_range_t *place = &image->raw[image->n_raw];
-
-        if (create_dataset(file, &content->datasets.items[i], place) < 0) {
+        if (create_dataset(file, pack, i, &next, image) < 0) {
             return -1;
         }
-        image->n_raw += place->n > 0 ? 1 : 0;
     }
     return 0;
 }
@@ -222,16 +271,15 @@ static int by_place(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-pl_status_t pl_image_make(const pl_content_t *content, const char *name,
+pl_status_t pl_image_make(const pl_pack_t *pack, const char *name,
                           const pl_log_t *log, pl_image_t *image_p)
 {
     pl_image_t image = {0};
     hid_t file       = create_file(name);
     pl_status_t status;
 
-    image.raw = calloc(content->datasets.n + 1, sizeof(*image.raw));
-    if ((file < 0) || (image.raw == NULL) ||
-        (fill(file, content, &image) < 0)) {
+    image.raw = calloc(pack->content->datasets.n + 1, sizeof(*image.raw));
+    if ((file < 0) || (image.raw == NULL) || (fill(file, pack, &image) < 0)) {
         status = hdf5_refuses(log, name);
     } else {
         status = copy_out(file, name, log, &image);

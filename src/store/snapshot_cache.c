@@ -132,7 +132,7 @@ static void add_numbers(const node_list_t *nodes, pl_content_t *content)
                        NODE_COLUMNS[c].name);
         column = add(content, path, NODE_COLUMNS[c].item, nodes->n, "node",
                      NODE_COLUMNS[c].unit, NODE_COLUMNS[c].description,
-                     PL_ALL_RANKS);
+                     PL_REPLICATED);
         for (size_t i = 0; (column != NULL) && (i < nodes->n); i++) {
             put(column, NODE_COLUMNS[c].item, i,
                 number_of(nodes->items[i], (column_t)c));
@@ -170,7 +170,7 @@ static void add_pages(const node_list_t *nodes, int tier, pl_content_t *content)
                            on_host ? "/hicache/nodes/host_pages_offset"
                                    : "/hicache/nodes/device_pages_offset",
                            PL_ITEM_I64, nodes->n + 1, "node+1", "1",
-                           "where a node's pages begin", PL_ALL_RANKS);
+                           "where a node's pages begin", PL_REPLICATED);
     pl_page_t *pages;
     size_t n;
 
@@ -184,7 +184,7 @@ static void add_pages(const node_list_t *nodes, int tier, pl_content_t *content)
                 PL_ITEM_I32, n, "page", "1",
                 on_host ? "logical pages of the host tier"
                         : "logical pages of the device tier",
-                PL_ALL_RANKS);
+                PL_REPLICATED);
 
     for (size_t i = 0; (pages != NULL) && (i < nodes->n); i++) {
         const pl_node_t *node = nodes->items[i];
@@ -202,7 +202,7 @@ static void add_owners(const node_list_t *nodes, pl_content_t *content)
 {
     int64_t *offsets =
         add(content, "/hicache/page_owners_offset", PL_ITEM_I64, nodes->n + 1,
-            "node+1", "1", "where a node's owners begin", PL_ALL_RANKS);
+            "node+1", "1", "where a node's owners begin", PL_REPLICATED);
     size_t n = 0;
     pl_owner_t *owners;
 
@@ -211,7 +211,7 @@ static void add_owners(const node_list_t *nodes, pl_content_t *content)
     }
     n      = count_pages(nodes, PL_TREE_HOST, offsets);
     owners = add(content, "/hicache/page_owners", PL_ITEM_I8, n, "page", "1",
-                 "ranks that hold the pages of the host copies", PL_ALL_RANKS);
+                 "ranks that hold the pages of the host copies", PL_REPLICATED);
 
     for (size_t i = 0; (owners != NULL) && (i < nodes->n); i++) {
         const pl_meta_t *host = &nodes->items[i]->host;

@@ -113,7 +113,7 @@ static void *add_request_column(pl_content_t *content, const char *name,
                             .unit        = unit,
                             .description = description,
                             .data        = n > 0 ? data : NULL,
-                            .writer      = PL_ALL_RANKS};
+                            .writer      = PL_REPLICATED};
 
     (void)snprintf(path, sizeof(path), "/requests/%s", name);
     return pl_content_add(content, path, dataset);
@@ -172,7 +172,7 @@ static void add_tokens(const pl_snapshot_input_t *input, pl_content_t *content)
                             .unit        = "1",
                             .description = "where a request's tokens begin",
                             .data   = has_tokens ? input->tokens_offset : NULL,
-                            .writer = PL_ALL_RANKS};
+                            .writer = PL_REPLICATED};
     pl_dataset_t tokens  = {.item        = PL_ITEM_I32,
                             .n_dims      = 1,
                             .dims        = {n_tokens},
@@ -180,7 +180,7 @@ static void add_tokens(const pl_snapshot_input_t *input, pl_content_t *content)
                             .unit        = "1",
                             .description = "ids of the tokens generated",
                             .data        = n_tokens > 0 ? input->tokens : NULL,
-                            .writer      = PL_ALL_RANKS};
+                            .writer      = PL_REPLICATED};
 
     (void)pl_content_add(content, "/requests/tokens_offset", offsets);
     (void)pl_content_add(content, "/requests/tokens", tokens);
@@ -219,7 +219,7 @@ static void add_lane_column(pl_content_t *content, const char *path,
                             .unit        = unit,
                             .description = description,
                             .data        = n > 0 ? data : NULL,
-                            .writer      = PL_ALL_RANKS};
+                            .writer      = PL_REPLICATED};
 
     (void)pl_content_add(content, path, dataset);
 }
@@ -270,7 +270,7 @@ static void add_kinds(pl_content_t *content)
                             .labels      = {"kind"},
                             .unit        = "1",
                             .description = "names of the values of kind",
-                            .writer      = PL_ALL_RANKS};
+                            .writer      = PL_REPLICATED};
     char *texts          = pl_content_add(content, "/events/kinds", dataset);
 
     for (int kind = 0; (texts != NULL) && (kind < PL_EVENT_KINDS); kind++) {
@@ -333,7 +333,7 @@ static void add_events(const pl_snapshot_input_t *input, pl_content_t *content)
                                 .description = columns[i].description,
                                 .data =
                                     columns[i].n > 0 ? columns[i].data : NULL,
-                                .writer = PL_ALL_RANKS};
+                                .writer = PL_REPLICATED};
 
         (void)pl_content_add(content, columns[i].path, dataset);
     }

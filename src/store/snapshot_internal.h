@@ -1,6 +1,7 @@
 /* store/snapshot_internal.h - the parts of store/snapshot.h:
  *   snapshot_content.c  what stands in the file: requests, lanes, events, ...
  *   snapshot_cache.c    the same for /hicache
+ *   pack.c              columns, shuffled and deflated
  *   image.c, seal.c     the file in memory; is it whole?
  *   h5.c                HDF5 calls with our statuses
  *   snapshot_write.c    skeleton, raw data, publishing
@@ -9,6 +10,7 @@
 #define PL_STORE_SNAPSHOT_INTERNAL_H
 
 #include "store/content.h"
+#include "store/image.h"
 #include "store/snapshot.h"
 
 /* Everything that will stand in the file.  Points into `input`: both must stay
@@ -20,6 +22,12 @@ PL_MUST_CHECK pl_status_t pl_snapshot_content(const pl_snapshot_input_t *input,
 
 /* /hicache of it. */
 void pl_snapshot_add_cache(const pl_engine_t *engine, pl_content_t *content);
+
+/* Pack it, with all threads, and make the file.  Statuses of pl_image_make. */
+PL_MUST_CHECK pl_status_t pl_snapshot_image(const pl_content_t *content,
+                                            const char *name,
+                                            const pl_log_t *log,
+                                            pl_image_t *image_p);
 
 /* Collective.  pl_snapshot_write without its last step: on PL_OK <partial> is
  * whole and synced. */

@@ -1,4 +1,4 @@
-/* Skeleton by rank 0, raw data by all ranks, then published whole. */
+/* All by rank 0 but what ranks have for themselves; then published whole. */
 #include <mpi.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -7,6 +7,7 @@
 #include "store/file.h"
 #include "store/h5.h"
 #include "store/image.h"
+#include "store/pack.h"
 #include "store/seal.h"
 #include "store/snapshot_internal.h"
 
@@ -30,8 +31,27 @@ static bool is_parallel(const pl_comm_t *comm)
 
 /* ---- rank 0 alone ---- */
 
-/* The file with all its data, or with room for it.  The seal of what it will be
- * comes back in `seal`. */
+pl_status_t pl_snapshot_image(const pl_content_t *content, const char *name,
+                              const pl_log_t *log, pl_image_t *image_p)
+{
+    pl_pack_t pack = {0};
+    pl_status_t status;
+
+    status = pl_pack_open(content, &pack);
+    if (status == PL_OK) {
+        status = pl_pack_step(&pack, SIZE_MAX, pl_pack_threads());
+    }
+    if (status != PL_OK) {
+        pl_log(log, PL_LOG_ERROR, "%s: out of memory", name);
+    } else {
+        status = pl_image_make(&pack, name, log, image_p);
+    }
+    pl_pack_close(&pack);
+    return status;
+}
+
+/* The file with all its data, or with room for what ranks have for themselves.
+ * The seal of what it will be comes back in `seal`. */
 static pl_status_t write_image(const pl_content_t *content, bool with_data,
                                const char *partial, const pl_log_t *log,
                                char seal[PL_SEAL_BYTES])
@@ -39,7 +59,7 @@ static pl_status_t write_image(const pl_content_t *content, bool with_data,
     pl_image_t image = {0};
     pl_status_t status;
 
-    PL_TRY(pl_image_make(content, partial, log, &image));
+    PL_TRY(pl_snapshot_image(content, partial, log, &image));
     pl_seal_text(pl_seal_digest(image.bytes, image.n), image.n, seal);
     status = pl_file_write(partial, image.bytes, image.n, image.raw,
                            with_data ? 0 : image.n_raw, log);
@@ -57,73 +77,31 @@ static pl_status_t close_with_seal(const char *partial,
 
 /* ---- raw data, by all ranks of an MPI communicator ---- */
 
-/* One dataset and this rank's rows of it, open. */
-typedef struct share {
-    hid_t dataset, type, memory, file;
-    const void *data;
-} share_t;
-
-static void close_share(share_t *share)
+/* Its place is known, so nobody waits for anybody. */
+static herr_t write_whole(hid_t file, hid_t transfer,
+                          const pl_dataset_t *dataset)
 {
-    if (share->file >= 0) {
-        (void)H5Sclose(share->file);
+    hid_t id      = H5Dopen2(file, dataset->path, H5P_DEFAULT);
+    hid_t type    = pl_h5_memory_type(dataset->item, dataset->text_bytes);
+    herr_t failed = -1;
+
+    if ((id >= 0) && (type >= 0)) {
+        failed = H5Dwrite(id, type, H5S_ALL, H5S_ALL, transfer, dataset->data);
     }
-    if (share->memory >= 0) {
-        (void)H5Sclose(share->memory);
+    if (type >= 0) {
+        (void)H5Tclose(type);
     }
-    if (share->type >= 0) {
-        (void)H5Tclose(share->type);
+    if (id >= 0) {
+        (void)H5Dclose(id);
     }
-    if (share->dataset >= 0) {
-        (void)H5Dclose(share->dataset);
-    }
+    return failed;
 }
 
-/* Rows [first, first + n), n > 0. */
-static herr_t open_share(hid_t file, const pl_dataset_t *dataset,
-                         uint64_t first, uint64_t n, share_t *share)
+static bool is_mine(const pl_comm_t *comm, const pl_dataset_t *dataset)
 {
-    hsize_t start[2] = {first, 0};
-    hsize_t count[2] = {n, dataset->dims[1]};
-    size_t row_bytes = pl_item_bytes(dataset->item, dataset->text_bytes) *
-                       (dataset->n_dims == 1 ? 1 : (size_t)dataset->dims[1]);
-
-    share->file    = -1;
-    share->memory  = H5Screate_simple(dataset->n_dims, count, NULL);
-    share->type    = pl_h5_memory_type(dataset->item, dataset->text_bytes);
-    share->dataset = H5Dopen2(file, dataset->path, H5P_DEFAULT);
-    share->data    = (const char *)dataset->data + first * row_bytes;
-    if (share->dataset >= 0) {
-        share->file = H5Dget_space(share->dataset);
-    }
-    if ((share->dataset < 0) || (share->type < 0) || (share->memory < 0) ||
-        (share->file < 0)) {
-        return -1;
-    }
-    return H5Sselect_hyperslab(share->file, H5S_SELECT_SET, start, NULL, count,
-                               NULL);
-}
-
-/* The place of the rows is known, so nobody waits for anybody. */
-static pl_status_t write_rows(const pl_comm_t *comm, hid_t file, hid_t transfer,
-                              const pl_dataset_t *dataset, const char *partial,
-                              const pl_log_t *log)
-{
-    pl_status_t status = PL_OK;
-    uint64_t first, n;
-    share_t share;
-
-    pl_dataset_rows(dataset, comm->rank, comm->n_ranks, &first, &n);
-    if ((n == 0) || (pl_dataset_items(dataset) == 0)) {
-        return PL_OK;
-    }
-    if ((open_share(file, dataset, first, n, &share) < 0) ||
-        (H5Dwrite(share.dataset, share.type, share.memory, share.file, transfer,
-                  share.data) < 0)) {
-        status = pl_h5_failed(log, "write", partial);
-    }
-    close_share(&share);
-    return status;
+    return (dataset->writer != PL_REPLICATED) &&
+           (dataset->writer % comm->n_ranks == comm->rank) &&
+           (pl_dataset_bytes(dataset) > 0);
 }
 
 static pl_status_t write_datasets(const pl_comm_t *comm, hid_t file,
@@ -138,8 +116,12 @@ static pl_status_t write_datasets(const pl_comm_t *comm, hid_t file,
         status = pl_h5_failed(log, "get a transfer list for", partial);
     }
     for (size_t i = 0; (status == PL_OK) && (i < content->datasets.n); i++) {
-        status = write_rows(comm, file, transfer, &content->datasets.items[i],
-                            partial, log);
+        const pl_dataset_t *dataset = &content->datasets.items[i];
+
+        if (is_mine(comm, dataset) &&
+            (write_whole(file, transfer, dataset) < 0)) {
+            status = pl_h5_failed(log, "write", partial);
+        }
     }
     if (transfer >= 0) {
         (void)H5Pclose(transfer);

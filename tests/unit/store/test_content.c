@@ -1,44 +1,53 @@
-/* Every row of a dataset is written by exactly one rank. */
+/* What is to stand in a file: names, data, and what is packed. */
 #include <string.h>
 
 #include "store/content.h"
 #include "support/check_main.h"
 
-enum { MOST_RANKS = 9, MOST_ROWS = 40 };
-
-START_TEST(each_row_has_one_writer)
+/* Chunks are small enough for a reader's cache, and no longer than the column;
+ * what a rank has for itself lies in one piece. */
+START_TEST(long_columns_are_packed)
 {
-    for (uint64_t rows = 0; rows < MOST_ROWS; rows++) {
-        pl_dataset_t dataset = {
-            .dims = {rows}, .n_dims = 1, .writer = PL_ALL_RANKS};
-        uint64_t next = 0;
+    pl_dataset_t column = {.item   = PL_ITEM_I64,
+                           .dims   = {2048, 1},
+                           .n_dims = 1,
+                           .writer = PL_REPLICATED};
 
-        for (int rank = 0; rank < _i; rank++) {
-            uint64_t first, n;
-
-            pl_dataset_rows(&dataset, rank, _i, &first, &n);
-            ck_assert_uint_eq(first, next);
-            ck_assert_uint_le(n, rows / (uint64_t)_i + 1); /* evenly */
-            next = first + n;
-        }
-        ck_assert_uint_eq(next, rows);
-    }
+    ck_assert_uint_eq(pl_dataset_chunk_rows(&column), 2048);
+    column.dims[0] = 2047; /* just too short */
+    ck_assert_uint_eq(pl_dataset_chunk_rows(&column), 0);
+    column.dims[0] = 1 << 20;
+    ck_assert_uint_eq(pl_dataset_chunk_rows(&column), 1 << 16);
+    column.n_dims  = 2;
+    column.dims[1] = 8;
+    ck_assert_uint_eq(pl_dataset_chunk_rows(&column), 1 << 13);
+    column.dims[1] = 1 << 20; /* a row is larger than a chunk */
+    ck_assert_uint_eq(pl_dataset_chunk_rows(&column), 1);
+    column.dims[1] = 0;
+    ck_assert_uint_eq(pl_dataset_chunk_rows(&column), 0);
+    column.dims[1] = 8;
+    column.writer  = 0;
+    ck_assert_uint_eq(pl_dataset_chunk_rows(&column), 0);
 }
 END_TEST
 
-START_TEST(own_dataset_has_its_writer)
+START_TEST(owned_data_is_a_copy)
 {
-    for (int writer = 0; writer < 2 * MOST_RANKS; writer++) {
-        pl_dataset_t dataset = {.dims = {7}, .n_dims = 1, .writer = writer};
+    pl_content_t content = {0};
+    int32_t items[3]     = {1, 2, 3};
+    pl_dataset_t column  = {.item   = PL_ITEM_I32,
+                            .dims   = {3},
+                            .n_dims = 1,
+                            .data   = items,
+                            .writer = PL_REPLICATED};
 
-        for (int rank = 0; rank < _i; rank++) {
-            uint64_t first, n;
-
-            pl_dataset_rows(&dataset, rank, _i, &first, &n);
-            ck_assert_uint_eq(first, 0);
-            ck_assert_uint_eq(n, rank == writer % _i ? 7 : 0);
-        }
-    }
+    (void)pl_content_add(&content, "/a", column);
+    column.data = NULL;
+    ck_assert_ptr_nonnull(pl_content_add(&content, "/b", column));
+    ck_assert_int_eq(pl_content_own(&content), PL_OK);
+    items[1] = 9;
+    ck_assert_int_eq(((const int32_t *)content.datasets.items[0].data)[1], 2);
+    pl_content_free(&content);
 }
 END_TEST
 
@@ -76,8 +85,8 @@ static TCase *all(void)
 {
     TCase *tcase = tcase_create("content");
 
-    tcase_add_loop_test(tcase, each_row_has_one_writer, 1, MOST_RANKS);
-    tcase_add_loop_test(tcase, own_dataset_has_its_writer, 1, MOST_RANKS);
+    tcase_add_test(tcase, long_columns_are_packed);
+    tcase_add_test(tcase, owned_data_is_a_copy);
     tcase_add_test(tcase, names_become_identifiers);
     tcase_add_test(tcase, memory_that_is_not_given_comes_zeroed);
     return tcase;
