@@ -7,7 +7,8 @@ From /events and /layout (docs/schema.md, pagelane/event.h; no other knowledge o
 the program): which pages are free in every lane, where each node's pages lie on
 device and host and who owns them, what each decode pool holds, who waits and who
 decodes.  Compared with /lanes at every sampled tick and with /hicache at the
-end.  Exit status 0: agrees; 1: the first difference is printed; 3: no events.
+end.  Exit status 0: agrees; 1: the first difference is printed; 3: no events, or
+not from the beginning.
 """
 import collections
 import sys
@@ -244,6 +245,12 @@ def check(path):
     with h5py.File(path, "r") as file:
         if "events" not in file:
             print(f"{path}: has no /events (run with --events all)")
+            return 3
+        dropped = int(file["events"].attrs.get("dropped", 0))
+        if dropped:
+            print(f"{path}: its first {dropped} events were dropped, up to tick "
+                  f"{file['events'].attrs['first_tick']} (run with --events "
+                  "all)")
             return 3
         replay, sample, i, e = Replay(file["layout"].attrs), 0, -1, None
         lanes = {name: file["lanes"][name][:].tolist() for name in

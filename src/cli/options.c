@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "engine/event_log.h"
 
 enum { LARGEST_CONFIG = 1 << 20 };
 
@@ -201,6 +202,36 @@ static pl_status_t check_ownership(pl_options_t *o, const pl_log_t *log)
     return PL_OK;
 }
 
+static pl_status_t check_events(pl_options_t *o, const pl_log_t *log)
+{
+    static const char RING[] = "ring:";
+    const char *text         = o->events_text;
+    const char *digits       = text + strlen(RING);
+    int64_t n                = 0;
+    int end                  = 0;
+
+    if (strcmp(text, "off") == 0) {
+        o->most_events = 0;
+        return PL_OK;
+    }
+    if (strcmp(text, "all") == 0) {
+        o->most_events = PL_EVENTS_ALL;
+        return PL_OK;
+    }
+    if ((strncmp(text, RING, strlen(RING)) == 0) && (*digits >= '0') &&
+        (*digits <= '9') &&
+        (sscanf(digits, "%10" SCNd64 "%n", &n, &end) == 1) &&
+        (digits[end] == '\0') && (n >= 1) && (n <= INT32_MAX)) {
+        o->most_events = n;
+        return PL_OK;
+    }
+    pl_log(log, PL_LOG_ERROR,
+           "option --events: cannot use '%.80s'; expected off, all or ring:N "
+           "with N from 1 to %d events",
+           text, INT32_MAX);
+    return PL_ERR_ARGUMENT;
+}
+
 /* Which executor, and what only a model can be given. */
 static pl_status_t check_executor(pl_options_t *o, const pl_log_t *log)
 {
@@ -258,5 +289,6 @@ pl_status_t pl_options_check(pl_options_t *options, const pl_log_t *log)
     PL_TRY(check_pool(o, "host-pages", o->host_pages, lanes, log));
     PL_TRY(check_pool(o, "decode-pages", o->decode_pages, 1, log));
     PL_TRY(check_pool(o, "decode-host-pages", o->decode_host_pages, 1, log));
+    PL_TRY(check_events(options, log));
     return check_ownership(options, log);
 }

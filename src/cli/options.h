@@ -41,7 +41,6 @@ enum {
     PL_OPT_WRITE_BACK
 };
 enum { PL_OPT_VERIFY_OFF, PL_OPT_VERIFY_DIGEST, PL_OPT_VERIFY_FULL };
-enum { PL_OPT_EVENTS_ALL, PL_OPT_EVENTS_OFF };
 
 typedef struct pl_options {
     /* trace */
@@ -93,13 +92,15 @@ typedef struct pl_options {
     char *snapshot;
     char *expect;     /* reference file */
     char *tokens_out; /* JSON lines */
-    int32_t events;   /* PL_OPT_EVENTS_ */
+    char *events_text;
     bool json;
     int32_t log_level; /* pl_log_level_t */
     char *config;
 
-    /* Not an option: what pl_options_check made of ownership_text. */
+    /* Not options: what pl_options_check made of ownership_text and
+     * events_text. */
     pl_ownership_t ownership;
+    int64_t most_events; /* 0 none; PL_EVENTS_ALL */
 } pl_options_t;
 
 const pl_option_table_t *pl_options_table(void);
@@ -116,8 +117,8 @@ pl_option_result_t pl_options_load(uint32_t verb, int argc,
 void pl_options_free(pl_options_t *options);
 
 /* What one option alone cannot tell, for a run on options->ranks ranks (>= 1).
- * Fills options->ownership.  PL_OK, or PL_ERR_ARGUMENT with one line in `log`
- * that names option and remedy.  Needs no file. */
+ * Fills options->ownership and most_events.  PL_OK, or PL_ERR_ARGUMENT with one
+ * line in `log` that names option and remedy.  Needs no file. */
 PL_MUST_CHECK pl_status_t pl_options_check(pl_options_t *options,
                                            const pl_log_t *log);
 

@@ -16,6 +16,7 @@
 #include "cli/run_model.h"
 #include "comm/mpi_session.h"
 #include "engine/event_log.h"
+#include "engine/sharing.h"
 #include "store/snapshot.h"
 
 enum { PROGRESS_S = 5 };
@@ -27,6 +28,7 @@ typedef struct run {
     pl_event_log_t **logs; /* [ranks]; those of this process's ranks */
     pl_cli_model_t model;
     char *command;
+    int32_t *shared; /* engine/sharing.h, for the snapshot: with, then pages */
     struct timespec started, told;
 } run_t;
 
@@ -158,11 +160,15 @@ static pl_status_t write_snapshot(run_t *run, pl_comm_t *comm,
     about[3] = (pl_snapshot_text_t){"trace", options->trace};
     PL_TRY(pl_option_effective(pl_options_table(), PL_VERB_RUN, options, &pairs,
                                &n_pairs));
-    input.options         = pairs;
-    input.n_options       = n_pairs;
-    input.digests         = has_bytes ? results->digests : NULL;
-    input.tokens          = has_bytes ? results->tokens : NULL;
-    input.tokens_offset   = has_bytes ? results->token_offsets : NULL;
+    input.options       = pairs;
+    input.n_options     = n_pairs;
+    input.digests       = has_bytes ? results->digests : NULL;
+    input.tokens        = has_bytes ? results->tokens : NULL;
+    input.tokens_offset = has_bytes ? results->token_offsets : NULL;
+    input.shared        = true;
+    input.shared_with   = run->shared;
+    input.shared_pages =
+        run->shared == NULL ? NULL : run->shared + results->n_requests;
     input.data_counters   = counters;
     input.n_data_counters = list_counters(&results->counters, names, counters);
     input.timing          = timing;
@@ -357,8 +363,6 @@ static pl_status_t fill_params(run_t *run)
 /* One log for each rank of this process. */
 static pl_status_t open_logs(run_t *run, int first, int n)
 {
-    bool events = run->cli->options.events == PL_OPT_EVENTS_ALL;
-
     if (run->cli->options.snapshot == NULL) {
         return PL_OK;
     }
@@ -367,7 +371,7 @@ static pl_status_t open_logs(run_t *run, int first, int n)
         return PL_ERR_MEMORY;
     }
     for (int i = first; i < first + n; i++) {
-        PL_TRY(pl_event_log_open(events, &run->logs[i]));
+        PL_TRY(pl_event_log_open(run->cli->options.most_events, &run->logs[i]));
     }
     return PL_OK;
 }
@@ -405,6 +409,23 @@ static pl_status_t check_tokens_out(const run_t *run)
     return PL_OK;
 }
 
+/* Rank 0 alone writes it down. */
+static pl_status_t find_sharing(run_t *run)
+{
+    const pl_engine_source_t *source = &run->params.source;
+    size_t n                         = (size_t)source->count;
+
+    if ((run->cli->options.snapshot == NULL) || (run->cli->world.rank != 0)) {
+        return PL_OK;
+    }
+    run->shared = malloc((2 * n + 1) * sizeof(*run->shared));
+    if (run->shared == NULL) {
+        return PL_ERR_MEMORY;
+    }
+    return pl_sharing_find(source, run->params.engine.page_tokens, run->shared,
+                           run->shared + n);
+}
+
 static pl_status_t prepare(run_t *run)
 {
     const pl_options_t *o = &run->cli->options;
@@ -416,6 +437,7 @@ static pl_status_t prepare(run_t *run)
     PL_TRY(open_trace(run));
     PL_TRY(fill_params(run));
     PL_TRY(check_tokens_out(run));
+    PL_TRY(find_sharing(run));
     if ((o->snapshot != NULL) && (run->cli->world.rank == 0)) {
         PL_TRY(pl_snapshot_check_path(o->snapshot, &run->cli->log));
     }
@@ -511,5 +533,6 @@ int pl_cli_run(const pl_cli_t *cli)
     pl_cli_model_close(&run.model);
     pl_trace_close(run.trace);
     free(run.command);
+    free(run.shared);
     return exit_status;
 }

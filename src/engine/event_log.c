@@ -19,7 +19,8 @@ typedef PL_ARRAY(int32_t) counts_t;
 enum { DEVICE, HOST, DECODE, DECODE_HOST, PARTS };
 
 struct pl_event_log {
-    bool keep_events;
+    int64_t most_events;
+    int64_t n_dropped;
     pl_status_t status;
 
     PL_ARRAY(int64_t) tick;
@@ -63,14 +64,14 @@ const char *pl_event_kind_text(pl_event_kind_t kind)
 
 /* ---- opening and closing ---- */
 
-pl_status_t pl_event_log_open(bool keep_events, pl_event_log_t **log_p)
+pl_status_t pl_event_log_open(int64_t most_events, pl_event_log_t **log_p)
 {
     pl_event_log_t *log = calloc(1, sizeof(*log));
 
     if (log == NULL) {
         return PL_ERR_MEMORY;
     }
-    log->keep_events = keep_events;
+    log->most_events = most_events;
     log->stride      = 1;
     if ((PL_ARRAY_PUSH(&log->pages_offset, 0) != PL_OK) ||
         (PL_ARRAY_PUSH(&log->other_offset, 0) != PL_OK)) {
@@ -111,6 +112,61 @@ void pl_event_log_close(pl_event_log_t *log)
 
 /* ---- events ---- */
 
+/* Take the first n items of a column away. */
+#define DROP_FIRST(column, count)                                              \
+    do {                                                                       \
+        if ((count) > 0) {                                                     \
+            (column)->n -= (count);                                            \
+            memmove((column)->items, (column)->items + (count),                \
+                    (column)->n * sizeof(*(column)->items));                   \
+        }                                                                      \
+    } while (0)
+
+/* Offsets begin at 0 again; returns where they began. */
+static int64_t rebase(int64_t *offsets, size_t n)
+{
+    int64_t first = offsets[0];
+
+    for (size_t i = 0; i < n; i++) {
+        offsets[i] -= first;
+    }
+    return first;
+}
+
+/* Leave the newest most_events events. */
+static void drop_old(pl_event_log_t *log)
+{
+    int64_t too_many = (int64_t)log->tick.n - log->most_events;
+    size_t n         = (size_t)too_many;
+    size_t n_pages, n_other;
+
+    if (too_many <= 0) {
+        return;
+    }
+    DROP_FIRST(&log->tick, n);
+    DROP_FIRST(&log->time_ns, n);
+    DROP_FIRST(&log->node, n);
+    DROP_FIRST(&log->op, n);
+    DROP_FIRST(&log->value, n);
+    DROP_FIRST(&log->value2, n);
+    DROP_FIRST(&log->kind, n);
+    DROP_FIRST(&log->request, n);
+    DROP_FIRST(&log->pages_offset, n);
+    DROP_FIRST(&log->other_offset, n);
+    n_pages = (size_t)rebase(log->pages_offset.items, log->pages_offset.n);
+    n_other = (size_t)rebase(log->other_offset.items, log->other_offset.n);
+    DROP_FIRST(&log->pages, n_pages);
+    DROP_FIRST(&log->other, n_other);
+    log->n_dropped += too_many;
+}
+
+/* As many again may come before the old ones are moved out, so that each event
+ * is moved once at most. */
+static bool is_full(const pl_event_log_t *log)
+{
+    return (int64_t)log->tick.n / 2 >= log->most_events;
+}
+
 /* Room for one more event with all its pages, so that no column is left
  * behind. */
 static pl_status_t reserve_event(pl_event_log_t *log, const pl_event_t *event)
@@ -137,15 +193,19 @@ static void take_event(void *context, const pl_event_t *event)
     pl_event_log_t *log = context;
     size_t n_pages      = event->pages == NULL ? 0 : (size_t)event->n_pages;
     size_t n_other      = event->other == NULL ? 0 : (size_t)event->n_pages;
-    size_t i            = log->tick.n;
+    size_t i;
 
     if (log->status != PL_OK) {
         return;
+    }
+    if (is_full(log)) {
+        drop_old(log);
     }
     log->status = reserve_event(log, event);
     if (log->status != PL_OK) {
         return;
     }
+    i                                    = log->tick.n;
     log->tick.items[log->tick.n++]       = event->tick;
     log->time_ns.items[log->time_ns.n++] = event->time_ns;
     log->node.items[log->node.n++]       = event->node;
@@ -172,14 +232,20 @@ static void take_event(void *context, const pl_event_t *event)
 
 pl_event_sink_t pl_event_log_sink(pl_event_log_t *log)
 {
-    pl_event_sink_t sink = {log->keep_events ? take_event : NULL, log};
+    pl_event_sink_t sink = {log->most_events > 0 ? take_event : NULL, log};
 
     return sink;
 }
 
 bool pl_event_log_has_events(const pl_event_log_t *log)
 {
-    return log->keep_events;
+    return log->most_events > 0;
+}
+
+int64_t pl_event_log_dropped(pl_event_log_t *log)
+{
+    drop_old(log);
+    return log->n_dropped;
 }
 
 pl_status_t pl_event_log_status(const pl_event_log_t *log)
@@ -187,9 +253,12 @@ pl_status_t pl_event_log_status(const pl_event_log_t *log)
     return log->status;
 }
 
-pl_event_columns_t pl_event_log_events(const pl_event_log_t *log)
+pl_event_columns_t pl_event_log_events(pl_event_log_t *log)
 {
-    pl_event_columns_t columns = {
+    pl_event_columns_t columns;
+
+    drop_old(log);
+    columns = (pl_event_columns_t){
         .n            = log->tick.n,
         .tick         = log->tick.items,
         .time_ns      = log->time_ns.items,

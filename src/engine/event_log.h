@@ -1,10 +1,13 @@
-/* engine/event_log.h - all events of a run, in columns; and the lanes over
- * time.
+/* engine/event_log.h - the events of a run, in columns, all or the newest; and
+ * the lanes over time.
  *
  * The log is an event sink: hand pl_event_log_sink() to pl_engine_open, then
  * call pl_event_log_sample() once a tick, after commit.  One array per field of
  * an event; pages and other are flat, event i has those from its offset up to
  * the next one's (as they stand in a snapshot).
+ *
+ * With a limit the newest events are kept and the others dropped; at most twice
+ * as many lie in memory.
  *
  * The lane history has at most PL_LANE_SAMPLES samples: each tick at first,
  * then every second, fourth, ... tick (a power of two that depends on the
@@ -53,8 +56,11 @@ typedef struct pl_lane_history {
 
 typedef struct pl_event_log pl_event_log_t; /* opaque */
 
-/* keep_events false: the lane history only.  PL_OK, PL_ERR_MEMORY. */
-PL_MUST_CHECK pl_status_t pl_event_log_open(bool keep_events,
+#define PL_EVENTS_ALL INT64_MAX
+
+/* Keeps the newest `most_events` events; 0: the lane history only.  PL_OK,
+ * PL_ERR_MEMORY. */
+PL_MUST_CHECK pl_status_t pl_event_log_open(int64_t most_events,
                                             pl_event_log_t **log_p);
 void pl_event_log_close(pl_event_log_t *log); /* NULL is allowed */
 
@@ -68,11 +74,14 @@ void pl_event_log_sample(pl_event_log_t *log, const pl_engine_t *engine);
 /* PL_OK or PL_ERR_MEMORY: the log is not whole. */
 pl_status_t pl_event_log_status(const pl_event_log_t *log);
 
-/* Both borrowed until the next event, sample or close. */
-pl_event_columns_t pl_event_log_events(const pl_event_log_t *log);
+/* Both borrowed until the next event, sample or close, or the next call of the
+ * same function. */
+pl_event_columns_t pl_event_log_events(pl_event_log_t *log);
 pl_lane_history_t pl_event_log_lanes(pl_event_log_t *log);
 /* Are events kept at all? */
 bool pl_event_log_has_events(const pl_event_log_t *log);
+/* Events that came before the first one of pl_event_log_events. */
+int64_t pl_event_log_dropped(pl_event_log_t *log);
 
 /* The text of a kind as it stands in files; "?" for what is none. */
 const char *pl_event_kind_text(pl_event_kind_t kind);

@@ -11,6 +11,7 @@
 #ifndef PL_STORE_SNAPSHOT_H
 #define PL_STORE_SNAPSHOT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -53,6 +54,11 @@ typedef struct pl_snapshot_input {
     const uint64_t *digests;
     const int32_t *tokens;
     const int64_t *tokens_offset;
+
+    /* Of engine/sharing.h, [pl_engine_n_requests] each, on rank 0.  `shared`
+     * false, on all ranks: the file has none. */
+    bool shared;
+    const int32_t *shared_with, *shared_pages;
 
     const pl_snapshot_number_t *data_counters; /* summed over ranks */
     size_t n_data_counters;

@@ -160,6 +160,36 @@ static void add_misses(const pl_snapshot_input_t *input, pl_content_t *content)
     }
 }
 
+static void add_shared_column(pl_content_t *content, const char *path, size_t n,
+                              const int32_t *data, const char *unit,
+                              const char *description)
+{
+    pl_dataset_t dataset = {.item        = PL_ITEM_I32,
+                            .n_dims      = 1,
+                            .dims        = {n},
+                            .labels      = {"request"},
+                            .unit        = unit,
+                            .description = description,
+                            .data        = n > 0 ? data : NULL,
+                            .writer      = 0};
+
+    (void)pl_content_add(content, path, dataset);
+}
+
+static void add_shared(const pl_snapshot_input_t *input, pl_content_t *content)
+{
+    size_t n = requests_of(input);
+
+    if (input->shared) {
+        add_shared_column(content, "/requests/shared_with", n,
+                          input->shared_with, "1",
+                          "first request that began as this one; -1: none");
+        add_shared_column(content, "/requests/shared_pages", n,
+                          input->shared_pages, "page",
+                          "whole pages that both begin with");
+    }
+}
+
 static void add_tokens(const pl_snapshot_input_t *input, pl_content_t *content)
 {
     size_t n             = requests_of(input);
@@ -202,6 +232,7 @@ static void add_requests(const pl_snapshot_input_t *input,
     }
     (void)add_request_column(content, "digest", PL_ITEM_U64, n, input->digests,
                              "1", "digest of the prompt rows decode received");
+    add_shared(input, content);
     add_tokens(input, content);
 }
 
@@ -288,6 +319,10 @@ static void add_events(const pl_snapshot_input_t *input, pl_content_t *content)
     }
     events = pl_event_log_events(input->log);
     pl_content_group(content, "/events");
+    pl_content_integer(content, "/events", "dropped",
+                       pl_event_log_dropped(input->log));
+    pl_content_integer(content, "/events", "first_tick",
+                       events.n > 0 ? events.tick[0] : 0);
     add_kinds(content);
 
     const struct {

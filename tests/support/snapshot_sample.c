@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/rng.h"
 #include "cache/policy.h"
+#include "engine/sharing.h"
 
 enum { PAGE_TOKENS = 16, FAMILIES = 3, LONGEST_SHARED = 24 };
 
@@ -21,7 +22,7 @@ snapshot_sample_params_t snapshot_sample_params(uint64_t seed)
         .decode_pages      = 96,
         .decode_host_pages = 64,
         .write_policy      = PL_WRITE_THROUGH,
-        .events            = true,
+        .most_events       = PL_EVENTS_ALL,
     };
 
     return params;
@@ -152,6 +153,19 @@ static pl_status_t run(snapshot_sample_t *sample)
 
 /* ---- results ---- */
 
+static pl_status_t find_sharing(snapshot_sample_t *sample)
+{
+    size_t n                  = (size_t)sample->params.n_requests;
+    pl_engine_source_t source = {sample, sample->params.n_requests, get_request,
+                                 get_keys};
+
+    sample->shared = calloc(2 * n + 1, sizeof(*sample->shared));
+    return sample->shared == NULL
+               ? PL_ERR_MEMORY
+               : pl_sharing_find(&source, PAGE_TOKENS, sample->shared,
+                                 sample->shared + n);
+}
+
 static pl_status_t make_results(snapshot_sample_t *sample)
 {
     size_t n     = (size_t)sample->params.n_requests;
@@ -196,6 +210,9 @@ static void make_input(snapshot_sample_t *sample)
         .digests         = sample->digests,
         .tokens          = sample->tokens,
         .tokens_offset   = sample->tokens_offset,
+        .shared          = true,
+        .shared_with     = sample->shared,
+        .shared_pages    = sample->shared + sample->params.n_requests,
         .data_counters   = COUNTERS,
         .n_data_counters = 1,
         .timing          = TIMING,
@@ -212,11 +229,13 @@ pl_status_t snapshot_sample_run(const snapshot_sample_params_t *params,
 
     memset(sample, 0, sizeof(*sample));
     sample->params = *params;
-    PL_TRY_GOTO(status, pl_event_log_open(params->events, &sample->log), out);
+    PL_TRY_GOTO(status, pl_event_log_open(params->most_events, &sample->log),
+                out);
     PL_TRY_GOTO(status, make_requests(sample), out);
     PL_TRY_GOTO(status, open_engine(sample, log), out);
     PL_TRY_GOTO(status, run(sample), out);
     PL_TRY_GOTO(status, make_results(sample), out);
+    PL_TRY_GOTO(status, find_sharing(sample), out);
     make_input(sample);
 
 out:
@@ -234,5 +253,6 @@ void snapshot_sample_close(snapshot_sample_t *sample)
     free(sample->digests);
     free(sample->tokens);
     free(sample->tokens_offset);
+    free(sample->shared);
     memset(sample, 0, sizeof(*sample));
 }

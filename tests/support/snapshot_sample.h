@@ -23,7 +23,7 @@ typedef struct snapshot_sample_params {
     pl_write_policy_t write_policy;
     int fail_percent;  /* of operations that can fail */
     int64_t max_ticks; /* stop there, in the middle of things; 0: at the end */
-    bool events;
+    int64_t most_events; /* of the log */
 } snapshot_sample_params_t;
 
 /* Pools small enough for evictions, loads, deficits and preemptions. */
@@ -37,6 +37,7 @@ typedef struct snapshot_sample {
     uint64_t *digests;
     int32_t *tokens;
     int64_t *tokens_offset;
+    int32_t *shared;           /* with, then pages */
     pl_snapshot_input_t input; /* points into the rest */
 } snapshot_sample_t;
 

@@ -10,6 +10,7 @@
 #include "cli/launch.h"
 #include "cli/options.h"
 #include "cli/table.h"
+#include "engine/event_log.h"
 #include "support/check_main.h"
 
 static pl_options_t options;
@@ -149,6 +150,13 @@ START_TEST(options_that_do_not_fit_together_are_refused)
             "use 536870911");
     refused("--ownership layer", "'layer'", "interleave:K");
     refused("--ownership interleave:0", "'interleave:0'", "interleave:K");
+    refused("--events ring:0", "'ring:0'", "ring:N with N from 1");
+    refused("--events ring:-1", "'ring:-1'", "ring:N with N from 1");
+    refused("--events ring:1k", "'ring:1k'", "ring:N with N from 1");
+    refused("--events ring:", "'ring:'", "ring:N with N from 1");
+    refused("--events ring:99999999999", "ring:N", "2147483647");
+    refused("--events ring", "'ring'", "off, all or ring:N");
+    refused("--events some", "'some'", "off, all or ring:N");
     refused("--ranks 200 --decode-ranks 128", "--decode-ranks 128", "127");
     refused("--executor model", "--executor model", "--model");
     refused("--weights random:1", "--weights", "--model");
@@ -174,6 +182,13 @@ START_TEST(options_that_fit_together_are_taken)
     ck_assert_int_eq(check("--executor cost --device-pages unlimited "
                            "--host-pages unlimited --ranks 8"),
                      PL_OK);
+    ck_assert(options.most_events == PL_EVENTS_ALL);
+    ck_assert_int_eq(check("--events off"), PL_OK);
+    ck_assert_int_eq(options.most_events, 0);
+    ck_assert_int_eq(check("--events ring:1"), PL_OK);
+    ck_assert_int_eq(options.most_events, 1);
+    ck_assert_int_eq(check("--events ring:2147483647"), PL_OK);
+    ck_assert_int_eq(options.most_events, INT32_MAX);
     ck_assert_int_eq(check("--ownership interleave:3"), PL_OK);
     ck_assert_int_eq(options.ownership.kind, PL_OWNERSHIP_INTERLEAVE);
     ck_assert_int_eq(options.ownership.width, 3);

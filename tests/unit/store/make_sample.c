@@ -52,7 +52,7 @@ static bool set(snapshot_sample_params_t *params, const char *text)
     } else if (strncmp(text, "write_policy=", 13) == 0) {
         params->write_policy = (pl_write_policy_t)value;
     } else if (strncmp(text, "events=", 7) == 0) {
-        params->events = value != 0;
+        params->most_events = value;
     } else {
         return false;
     }

@@ -1,6 +1,10 @@
 /* The event log keeps every event in order; the lane history is bounded and
  * ends with the last tick. */
+#include <string.h>
+
+#include "base/rng.h"
 #include "support/check_main.h"
+#include "support/seed.h"
 #include "support/snapshot_sample.h"
 
 /* More ticks than samples, so that the stride has doubled. */
@@ -113,7 +117,7 @@ START_TEST(event_is_kept_field_by_field)
     pl_event_log_t *log     = NULL;
     pl_event_columns_t kept;
 
-    ck_assert_int_eq(pl_event_log_open(true, &log), PL_OK);
+    ck_assert_int_eq(pl_event_log_open(PL_EVENTS_ALL, &log), PL_OK);
     ck_assert_uint_eq(pl_event_log_events(log).n, 0);
     event.tick    = 11;
     event.time_ns = 12;
@@ -147,12 +151,86 @@ START_TEST(log_without_events_keeps_lanes)
     snapshot_sample_params_t params = snapshot_sample_params(5);
     snapshot_sample_t sample;
 
-    params.events = false;
+    params.most_events = 0;
     ck_assert_int_eq(snapshot_sample_run(&params, NULL, &sample), PL_OK);
     ck_assert(!pl_event_log_has_events(sample.log));
     ck_assert_uint_eq(pl_event_log_events(sample.log).n, 0);
     ck_assert_uint_gt(pl_event_log_lanes(sample.log).n, 0);
     snapshot_sample_close(&sample);
+}
+END_TEST
+
+/* Give each sink the same events, of any number of pages. */
+static void emit_some(pl_rng_t *rng, int64_t tick, pl_event_log_t **logs, int n)
+{
+    static const pl_page_t PAGES[] = {9, 8, 7, 6, 5, 4, 3, 2, 1, 0};
+    pl_event_t event =
+        pl_event_make((pl_event_kind_t)pl_rng_below(rng, PL_EVENT_KINDS));
+
+    event.tick    = tick;
+    event.value   = (int64_t)pl_rng_below(rng, 1000);
+    event.n_pages = (int32_t)pl_rng_below(rng, 10);
+    event.pages   = event.n_pages > 0 ? PAGES : NULL;
+    event.other   = pl_rng_below(rng, 2) > 0 ? event.pages : NULL;
+    for (int i = 0; i < n; i++) {
+        pl_event_sink_t sink = pl_event_log_sink(logs[i]);
+
+        pl_event_emit(&sink, &event);
+    }
+}
+
+/* What `ring` has is the end of what `all` has. */
+static void check_tail(pl_event_log_t *all, pl_event_log_t *ring, size_t most)
+{
+    pl_event_columns_t a = pl_event_log_events(all);
+    pl_event_columns_t r = pl_event_log_events(ring);
+    size_t from          = a.n - r.n;
+
+    ck_assert_uint_eq(r.n, a.n < most ? a.n : most);
+    ck_assert_int_eq(pl_event_log_dropped(ring), (int64_t)from);
+    ck_assert_int_eq(r.pages_offset[0], 0);
+    ck_assert_int_eq(r.other_offset[0], 0);
+    for (size_t i = 0; i < r.n; i++) {
+        size_t n_pages = (size_t)(r.pages_offset[i + 1] - r.pages_offset[i]);
+        size_t n_other = (size_t)(r.other_offset[i + 1] - r.other_offset[i]);
+
+        ck_assert_int_eq(r.tick[i], a.tick[from + i]);
+        ck_assert_int_eq(r.kind[i], a.kind[from + i]);
+        ck_assert_int_eq(r.value[i], a.value[from + i]);
+        ck_assert_uint_eq(n_pages, (size_t)(a.pages_offset[from + i + 1] -
+                                            a.pages_offset[from + i]));
+        ck_assert_uint_eq(n_other, (size_t)(a.other_offset[from + i + 1] -
+                                            a.other_offset[from + i]));
+        ck_assert((n_pages == 0) || (memcmp(r.pages + r.pages_offset[i],
+                                            a.pages + a.pages_offset[from + i],
+                                            n_pages * sizeof(*r.pages)) == 0));
+        ck_assert((n_other == 0) || (memcmp(r.other + r.other_offset[i],
+                                            a.other + a.other_offset[from + i],
+                                            n_other * sizeof(*r.other)) == 0));
+    }
+}
+
+START_TEST(ring_keeps_the_newest)
+{
+    pl_rng_t rng = pl_rng_seed(pl_test_seed("event log"));
+
+    for (int round = 0; round < 200; round++) {
+        size_t most             = 1 + (size_t)pl_rng_below(&rng, 40);
+        pl_event_log_t *logs[2] = {NULL, NULL};
+
+        ck_assert_int_eq(pl_event_log_open(PL_EVENTS_ALL, &logs[0]), PL_OK);
+        ck_assert_int_eq(pl_event_log_open((int64_t)most, &logs[1]), PL_OK);
+        for (int64_t tick = 0; tick < 200; tick++) {
+            emit_some(&rng, tick, logs, 2);
+            if (pl_rng_below(&rng, 20) == 0) {
+                check_tail(logs[0], logs[1], most);
+            }
+        }
+        check_tail(logs[0], logs[1], most);
+        ck_assert_int_eq(pl_event_log_dropped(logs[0]), 0);
+        pl_event_log_close(logs[0]);
+        pl_event_log_close(logs[1]);
+    }
 }
 END_TEST
 
@@ -179,6 +257,7 @@ static TCase *all(void)
     tcase_add_test(tcase, events_lie_one_behind_the_other);
     tcase_add_test(tcase, event_is_kept_field_by_field);
     tcase_add_test(tcase, log_without_events_keeps_lanes);
+    tcase_add_test(tcase, ring_keeps_the_newest);
     tcase_add_test(tcase, kinds_have_different_texts);
     return tcase;
 }

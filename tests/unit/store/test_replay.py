@@ -123,6 +123,9 @@ def main():
                 bad += 1
         subprocess.run([make, plain, "events=0"], check=True)
         bad += run(plain).returncode != 3
+        subprocess.run([make, plain, "events=100"], check=True)
+        done = run(plain)
+        bad += done.returncode != 3 or "were dropped" not in done.stdout
     sys.exit(1 if bad else 0)
 
 

@@ -241,7 +241,7 @@ START_TEST(what_an_executor_does_not_have_may_be_missing)
     pl_snapshot_t *snapshot;
     pl_snapshot_column_t column;
 
-    params.events              = false;
+    params.most_events         = 0;
     sample                     = make(&params);
     sample.input.digests       = NULL;
     sample.input.tokens        = NULL;
