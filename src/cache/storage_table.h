@@ -30,7 +30,8 @@ typedef struct pl_storage_piece {
     size_t n;
 } pl_storage_piece_t;
 
-/* What is beside a page's bytes on disk. */
+/* What is beside a page's bytes on disk.  Of a read the caller says which stamp
+ * and chain the directory knows, and gets the digest that stands there. */
 typedef struct pl_storage_header {
     int64_t stamp;
     uint64_t chain;
@@ -44,7 +45,8 @@ typedef struct pl_storage_header {
 typedef struct pl_storage_io {
     int32_t n_pages;
     const pl_storage_place_t *places;   /* [n_pages] */
-    pl_storage_header_t *headers;       /* [n_pages] write: in; read: out */
+    pl_storage_header_t *headers;       /* [n_pages] write: in; read: stamp and
+                                           chain in, digest out */
     const pl_storage_piece_t *pieces;   /* [n_pages * n_pieces] */
     int32_t n_pieces;
 } pl_storage_io_t;

@@ -109,24 +109,34 @@ static bool is_named(int fd, const char *path)
            (mine.st_ino == named.st_ino) && (mine.st_dev == named.st_dev);
 }
 
+pl_status_t pl_file_try_lock(const char *partial, const pl_log_t *log,
+                             int *lock_p)
+{
+    int fd = open(partial, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+
+    if (fd < 0) {
+        pl_log(log, PL_LOG_ERROR, "cannot write %s: %s", partial,
+               strerror(errno));
+        return PL_ERR_IO;
+    }
+    *lock_p = fd;
+    if ((flock(fd, LOCK_EX | LOCK_NB) != 0) || !is_named(fd, partial)) {
+        (void)close(fd); /* another run's, or published meanwhile */
+        *lock_p = -1;
+    }
+    return PL_OK;
+}
+
 pl_status_t pl_file_lock(const char *partial, const pl_log_t *log, int *lock_p)
 {
     enum { TRIES = 1200, PAUSE_NS = 50000000 };
     const struct timespec pause = {0, PAUSE_NS};
 
     for (int i = 0; i < TRIES; i++) {
-        int fd = open(partial, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-
-        if (fd < 0) {
-            pl_log(log, PL_LOG_ERROR, "cannot write %s: %s", partial,
-                   strerror(errno));
-            return PL_ERR_IO;
-        }
-        if ((flock(fd, LOCK_EX | LOCK_NB) == 0) && is_named(fd, partial)) {
-            *lock_p = fd;
+        PL_TRY(pl_file_try_lock(partial, log, lock_p));
+        if (*lock_p >= 0) {
             return PL_OK;
         }
-        (void)close(fd); /* another run's, or published meanwhile */
         (void)nanosleep(&pause, NULL);
     }
     pl_log(log, PL_LOG_ERROR,
@@ -143,40 +153,26 @@ void pl_file_unlock(int lock)
     }
 }
 
-/* n bytes to place `at` of the file; the error number of what failed, or 0. */
-static int write_range(int fd, const char *bytes, uint64_t at, uint64_t n)
+static int write_range(pl_files_t *files, int fd, const char *bytes,
+                       uint64_t at, uint64_t n)
 {
-    while (n > 0) {
-        ssize_t done = pwrite(fd, bytes, (size_t)n, (off_t)at);
+    struct iovec piece = {(void *)(uintptr_t)bytes, (size_t)n};
 
-        if ((done < 0) && (errno == EINTR)) {
-            continue;
-        }
-        if (done <= 0) {
-            return done < 0 ? errno : EIO;
-        }
-        bytes += done;
-        at += (uint64_t)done;
-        n -= (uint64_t)done;
-    }
-    return 0;
+    return n == 0 ? 0 : pl_files_write(files, fd, &piece, 1, at);
 }
 
-static int fill(int fd, const char *bytes, uint64_t n,
+static int fill(pl_files_t *files, int fd, const char *bytes, uint64_t n,
                 const pl_file_range_t *holes, size_t n_holes)
 {
     uint64_t first = 0;
-    int failed     = n > 0 ? posix_fallocate(fd, 0, (off_t)n) : 0;
+    int failed     = n > 0 ? pl_files_allocate(files, fd, n) : 0;
 
-    /* A disk that cannot reserve is no reason not to try. */
-    if ((failed == EOPNOTSUPP) || (failed == EINVAL)) {
-        failed = ftruncate(fd, (off_t)n) != 0 ? errno : 0;
-    }
     for (size_t i = 0; (failed == 0) && (i < n_holes); i++) {
-        failed = write_range(fd, bytes + first, first, holes[i].first - first);
+        failed = write_range(files, fd, bytes + first, first,
+                             holes[i].first - first);
         first  = holes[i].first + holes[i].n;
     }
-    return failed == 0 ? write_range(fd, bytes + first, first, n - first)
+    return failed == 0 ? write_range(files, fd, bytes + first, first, n - first)
                        : failed;
 }
 
@@ -195,71 +191,115 @@ static pl_status_t finish_write(int fd, int failed, const char *partial,
     return PL_OK;
 }
 
-pl_status_t pl_file_write(const char *partial, const void *bytes, uint64_t n,
-                          const pl_file_range_t *holes, size_t n_holes,
-                          const pl_log_t *log)
+pl_status_t pl_files_put(pl_files_t *files, const char *partial,
+                         const void *bytes, uint64_t n,
+                         const pl_file_range_t *holes, size_t n_holes,
+                         const pl_log_t *log)
 {
-    int fd     = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    int failed = fd < 0 ? errno : fill(fd, bytes, n, holes, n_holes);
+    int fd     = -1;
+    int failed = pl_files_open_file(files, partial,
+                                    O_WRONLY | O_CREAT | O_TRUNC, &fd);
 
+    if (failed == 0) {
+        failed = fill(files, fd, bytes, n, holes, n_holes);
+    }
     return finish_write(fd, failed, partial, log);
 }
 
-pl_status_t pl_file_append(const char *partial, const void *bytes, uint64_t n,
-                           const pl_log_t *log)
+pl_status_t pl_files_append(pl_files_t *files, const char *partial,
+                            const void *bytes, uint64_t n, const pl_log_t *log)
 {
-    int fd     = open(partial, O_WRONLY | O_CLOEXEC);
-    off_t end  = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
-    int failed = end < 0 ? errno : write_range(fd, bytes, (uint64_t)end, n);
+    int fd     = -1;
+    int failed = pl_files_open_file(files, partial, O_WRONLY, &fd);
+    off_t end  = failed != 0 ? 0 : lseek(fd, 0, SEEK_END);
 
-    return finish_write(fd, failed, partial, log);
-}
-
-static pl_status_t sync_path(const char *path, int flags, const pl_log_t *log)
-{
-    int fd     = open(path, flags | O_CLOEXEC);
-    int failed = fd < 0 ? errno : 0;
-
-    if ((failed == 0) && (fsync(fd) != 0)) {
+    if (end < 0) {
         failed = errno;
     }
-    if (fd >= 0) {
+    if (failed == 0) {
+        failed = write_range(files, fd, bytes, (uint64_t)end, n);
+    }
+    return finish_write(fd, failed, partial, log);
+}
+
+static pl_status_t cannot_sync(const char *path, int failed,
+                               const pl_log_t *log)
+{
+    pl_log(log, PL_LOG_ERROR, "cannot bring %s to the disk: %s", path,
+           strerror(failed));
+    return PL_ERR_IO;
+}
+
+pl_status_t pl_files_sync_path(pl_files_t *files, const char *partial,
+                               const pl_log_t *log)
+{
+    int fd     = -1;
+    int failed = pl_files_open_file(files, partial, O_RDWR, &fd);
+
+    if (failed == 0) {
+        failed = pl_files_sync(files, fd);
         (void)close(fd);
     }
-    if (failed != 0) {
-        pl_log(log, PL_LOG_ERROR, "cannot bring %s to the disk: %s", path,
-               strerror(failed));
-        return PL_ERR_IO;
-    }
-    return PL_OK;
+    return failed == 0 ? PL_OK : cannot_sync(partial, failed, log);
 }
 
-pl_status_t pl_file_sync(const char *partial, const pl_log_t *log)
+pl_status_t pl_files_publish(pl_files_t *files, const char *partial,
+                             const char *path, const pl_log_t *log)
 {
-    return sync_path(partial, O_RDWR, log);
-}
-
-pl_status_t pl_file_publish(const char *partial, const char *path,
-                            const pl_log_t *log)
-{
-    pl_status_t status;
+    int failed = pl_files_rename(files, partial, path);
+    const char *folder;
     char *copy;
 
-    if (rename(partial, path) != 0) {
+    if (failed != 0) {
         pl_log(log, PL_LOG_ERROR, "cannot rename %s to %s: %s", partial, path,
-               strerror(errno));
+               strerror(failed));
         return PL_ERR_IO;
     }
     copy = strdup(path);
     if (copy == NULL) {
         return no_memory(log, path);
     }
-    status = sync_path(dirname(copy), O_RDONLY | O_DIRECTORY, log);
+    folder = dirname(copy);
+    failed = pl_files_sync_folder(files, folder);
+    if (failed != 0) {
+        (void)cannot_sync(folder, failed, log);
+    }
     free(copy);
-    return status;
+    return failed == 0 ? PL_OK : PL_ERR_IO;
+}
+
+void pl_files_discard(pl_files_t *files, const char *partial)
+{
+    (void)pl_files_unlink(files, partial);
+}
+
+/* ---- the plain way ---- */
+
+pl_status_t pl_file_write(const char *partial, const void *bytes, uint64_t n,
+                          const pl_file_range_t *holes, size_t n_holes,
+                          const pl_log_t *log)
+{
+    return pl_files_put(NULL, partial, bytes, n, holes, n_holes, log);
+}
+
+pl_status_t pl_file_append(const char *partial, const void *bytes, uint64_t n,
+                           const pl_log_t *log)
+{
+    return pl_files_append(NULL, partial, bytes, n, log);
+}
+
+pl_status_t pl_file_sync(const char *partial, const pl_log_t *log)
+{
+    return pl_files_sync_path(NULL, partial, log);
+}
+
+pl_status_t pl_file_publish(const char *partial, const char *path,
+                            const pl_log_t *log)
+{
+    return pl_files_publish(NULL, partial, path, log);
 }
 
 void pl_file_discard(const char *partial)
 {
-    (void)unlink(partial);
+    pl_files_discard(NULL, partial);
 }
