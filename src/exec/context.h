@@ -13,6 +13,7 @@
 #include <pagelane/status.h>
 
 #include "base/array.h"
+#include "cache/storage_table.h"
 #include "comm/comm.h"
 #include "device/device.h"
 #include "engine/engine.h"
@@ -65,6 +66,7 @@ typedef struct pl_exec {
     pl_comm_t *comm;
     pl_device_t *device;
     pl_inject_t *inject; /* this rank's own */
+    pl_storage_door_t *door; /* to storage; NULL: none here */
     pl_store_t stores[PL_TIERS];
     pl_engine_source_t source;
     pl_token_reader_t prompts; /* of the trace: prompt tokens only */

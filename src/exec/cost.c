@@ -3,12 +3,15 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "cache/storage_table.h"
 
 /* An operation under way that could be made to fail. */
 typedef struct cost_op {
     int64_t id;
     bool failed;
     bool moves[PL_MAX_RANKS]; /* prefill ranks with pages of it */
+    int8_t n_pages;           /* FETCH: who reads them */
+    pl_owner_t readers[PL_STORAGE_READ_PAGES];
 } cost_op_t;
 
 typedef struct cost {
@@ -22,9 +25,11 @@ static bool counts(const cost_t *cost, int rank)
     return (cost->params.rank < 0) || (cost->params.rank == rank);
 }
 
+/* Does each prefill rank that replicates do it? */
 static bool is_copy(const pl_op_t *op)
 {
-    return (op->kind == PL_OP_LOAD) || (op->kind == PL_OP_BACKUP);
+    return (op->kind == PL_OP_LOAD) || (op->kind == PL_OP_BACKUP) ||
+           (op->kind == PL_OP_FETCH);
 }
 
 /* Who moves page i of an operation; of a copy where ranks replicate: all. */
@@ -33,7 +38,10 @@ static int mover(const cost_t *cost, const pl_op_t *op, int32_t i)
     switch (op->kind) {
     case PL_OP_LOAD:
     case PL_OP_BACKUP:
+    case PL_OP_FETCH:
         return op->owners[i];
+    case PL_OP_STORE:
+        return op->places[i].rank;
     case PL_OP_PREFILL:
         return op->compute[i - op->first_token / cost->params.page_tokens];
     case PL_OP_SEND:
@@ -110,9 +118,45 @@ static bool fails(cost_t *cost, const pl_due_t *due, const cost_op_t *op,
         return injects(cost, PL_INJECT_LOAD_FAIL, op->moves, tick);
     case PL_OP_BACKUP:
         return injects(cost, PL_INJECT_BACKUP_FAIL, op->moves, tick);
+    case PL_OP_STORE:
+        return injects(cost, PL_INJECT_STORE_FAIL, op->moves, tick);
     default:
         return op->failed;
     }
+}
+
+/* A page that one rank cannot read is the middle one of those it reads. */
+static uint64_t bad_of_rank(const cost_t *cost, const cost_op_t *op, int rank)
+{
+    int32_t n  = 0;
+    int32_t at = 0;
+
+    for (int32_t i = 0; i < op->n_pages; i++) {
+        n += cost->params.replicated || (op->readers[i] == rank) ? 1 : 0;
+    }
+    for (int32_t i = 0; i < op->n_pages; i++) {
+        if (cost->params.replicated || (op->readers[i] == rank)) {
+            if (at++ == n / 2) {
+                return UINT64_C(1) << i;
+            }
+        }
+    }
+    return 0;
+}
+
+static uint64_t bad_pages(cost_t *cost, const cost_op_t *op, int64_t tick)
+{
+    uint64_t bad = 0;
+
+    for (int rank = 0; rank < cost->params.n_prefill; rank++) {
+        if (op->moves[rank] && counts(cost, rank) &&
+            pl_inject_hit(cost->params.inject, PL_INJECT_FETCH_FAIL, rank,
+                          tick)) {
+            bad |= bad_of_rank(cost, op, rank);
+            cost->executor.counters.bad_storage_pages++;
+        }
+    }
+    return bad;
 }
 
 static pl_status_t cost_settle(pl_executor_t *self, const pl_plan_t *plan,
@@ -130,8 +174,11 @@ static pl_status_t cost_settle(pl_executor_t *self, const pl_plan_t *plan,
         if (at == cost->under_way.n) {
             continue;
         }
-        if (fails(cost, &plan->due[i], &cost->under_way.items[at],
-                  plan->tick)) {
+        if (plan->due[i].kind == PL_OP_FETCH) {
+            bits[pl_plan_bit_words(plan) + plan->due[i].word] |=
+                bad_pages(cost, &cost->under_way.items[at], plan->tick);
+        } else if (fails(cost, &plan->due[i], &cost->under_way.items[at],
+                         plan->tick)) {
             pl_plan_set_bit(bits, plan->n_ops + i);
         }
         cost->under_way.items[at] = cost->under_way.items[--cost->under_way.n];
@@ -143,6 +190,7 @@ static pl_status_t cost_settle(pl_executor_t *self, const pl_plan_t *plan,
 static pl_status_t move(cost_t *cost, const pl_op_t *op, int64_t tick)
 {
     cost_op_t under_way = {.id = op->id};
+    bool fetch          = op->kind == PL_OP_FETCH;
     int64_t n           = 0;
     int32_t first       = op->kind == PL_OP_PREFILL
                               ? op->first_token / cost->params.page_tokens
@@ -150,11 +198,14 @@ static pl_status_t move(cost_t *cost, const pl_op_t *op, int64_t tick)
 
     for (int32_t i = first; i < op->n_pages; i++) {
         n += note_movers(cost, op, i, under_way.moves);
+        if (fetch) {
+            under_way.readers[under_way.n_pages++] = op->owners[i];
+        }
     }
     cost->executor.counters.pages[op->kind] += n;
     cost->executor.counters.bytes[op->kind] += n * cost->params.page_bytes;
     if ((cost->params.inject == NULL) ||
-        ((op->kind != PL_OP_LOAD) && (op->kind != PL_OP_BACKUP) &&
+        (!is_copy(op) && (op->kind != PL_OP_STORE) &&
          (op->kind != PL_OP_SEND))) {
         return PL_OK;
     }
@@ -171,7 +222,8 @@ static pl_status_t cost_execute(pl_executor_t *self, const pl_plan_t *plan)
     for (int32_t i = 0; i < plan->n_ops; i++) {
         const pl_op_t *op = &plan->ops[i];
 
-        if (op->cancelled || (op->kind == PL_OP_REENTER)) {
+        if (op->cancelled || (op->kind == PL_OP_REENTER) ||
+            (op->kind == PL_OP_PUBLISH)) {
             continue;
         }
         if (op->kind != PL_OP_DECODE) {

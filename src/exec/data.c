@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "exec/decode.h"
+#include "exec/disk.h"
 #include "exec/move.h"
 #include "exec/prefill.h"
 #include "exec/send.h"
@@ -11,6 +12,7 @@ typedef struct data {
     pl_executor_t executor;
     pl_exec_t exec;
     pl_moves_t moves;
+    pl_disk_ios_t ios;
     pl_sends_t sends;
     pl_prefill_t prefill;
     const int32_t *ends; /* [n_ends] end-of-sequence tokens */
@@ -48,10 +50,11 @@ static pl_status_t reserve_op(data_t *data, const pl_op_t *op)
         return pl_send_reserve(exec, &data->sends, op);
     case PL_OP_DECODE:
         return pl_step_reserve(exec, op);
-    case PL_OP_REENTER:
     case PL_OP_FETCH:
     case PL_OP_STORE:
     case PL_OP_PUBLISH:
+        return pl_disk_reserve(exec, &data->ios, op);
+    case PL_OP_REENTER:
     case PL_OP_KINDS:
         break;
     }
@@ -86,6 +89,23 @@ static bool has_ended(const data_t *data, int32_t request)
     return ends;
 }
 
+/* *bad_p: pages of a FETCH that are no good. */
+static pl_status_t settle_due(data_t *data, const pl_due_t *due, bool *failed_p,
+                              uint64_t *bad_p)
+{
+    switch (due->kind) {
+    case PL_OP_SEND:
+        return pl_send_settle(&data->exec, &data->sends, due->id, failed_p);
+    case PL_OP_FETCH:
+    case PL_OP_STORE:
+    case PL_OP_PUBLISH:
+        pl_disk_settle(&data->exec, &data->ios, due->id, failed_p, bad_p);
+        return PL_OK;
+    default:
+        return pl_move_settle(&data->exec, &data->moves, due->id, failed_p);
+    }
+}
+
 static pl_status_t data_settle(pl_executor_t *self, const pl_plan_t *plan,
                                uint64_t *bits)
 {
@@ -94,11 +114,11 @@ static pl_status_t data_settle(pl_executor_t *self, const pl_plan_t *plan,
     for (int32_t i = 0; i < plan->n_due; i++) {
         const pl_due_t *due = &plan->due[i];
         bool failed         = false;
+        uint64_t bad        = 0;
 
-        if (due->kind == PL_OP_SEND) {
-            PL_TRY(pl_send_settle(&data->exec, &data->sends, due->id, &failed));
-        } else {
-            PL_TRY(pl_move_settle(&data->exec, &data->moves, due->id, &failed));
+        PL_TRY(settle_due(data, due, &failed, &bad));
+        if (due->kind == PL_OP_FETCH) {
+            bits[pl_plan_bit_words(plan) + due->word] |= bad;
         }
         if (failed) {
             pl_plan_set_bit(bits, plan->n_ops + i);
@@ -127,6 +147,11 @@ static pl_status_t execute_op(data_t *data, const pl_op_t *op)
         return pl_move_execute(exec, &data->moves, op);
     case PL_OP_SEND:
         return pl_send_execute(exec, &data->sends, op);
+    case PL_OP_FETCH:
+    case PL_OP_STORE:
+    case PL_OP_PUBLISH:
+        pl_disk_execute(exec, &data->ios, op);
+        return PL_OK;
     default:
         break;
     }
@@ -202,6 +227,7 @@ static void data_close(pl_executor_t *self)
         exec->compute->ops->close(exec->compute);
     }
     pl_moves_free(&data->moves);
+    pl_disk_free(&data->ios);
     pl_sends_free(&data->sends);
     pl_prefill_free(exec, &data->prefill);
     pl_exec_close_tiers(exec);
@@ -250,6 +276,7 @@ pl_status_t pl_data_open(const pl_data_params_t *params, pl_comm_t *comm,
     exec->comm         = comm;
     exec->device       = device;
     exec->inject       = params->inject;
+    exec->door         = params->door;
     data->ends         = params->ends;
     data->n_ends       = params->n_ends;
     exec->source       = params->source;

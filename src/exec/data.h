@@ -18,6 +18,8 @@ typedef struct pl_data_params {
     pl_engine_source_t source; /* borrowed */
     pl_token_reader_t prompts; /* borrowed; prompt tokens only */
     pl_inject_t *inject;       /* borrowed; may be NULL */
+    pl_storage_door_t *door;   /* borrowed: closed before the executor is; NULL:
+                                  no storage on this rank */
     const int32_t *ends;       /* [n_ends] end-of-sequence tokens, borrowed */
     int32_t n_ends;
     const pl_log_t *log;

@@ -26,13 +26,15 @@ typedef struct pl_executor pl_executor_t;
 
 /* What was really done, by this rank. */
 typedef struct pl_exec_counters {
-    int64_t pages[PL_OP_KINDS]; /* LOAD, BACKUP, SEND, OFFLOAD, RESUME: moved;
-                                   PREFILL: written; DECODE: rows written */
+    int64_t pages[PL_OP_KINDS]; /* LOAD, BACKUP, SEND, OFFLOAD, RESUME, STORE,
+                                   FETCH: moved; PREFILL: written; DECODE: rows
+                                   written */
     int64_t bytes[PL_OP_KINDS]; /* of those, all layers and stores */
     int64_t view_pages;  /* pages that prefill read, per layer and store */
     int64_t page_checks; /* pages whose bytes were compared with a digest, per
                             layer and store */
     int64_t poisoned_pages;
+    int64_t bad_storage_pages; /* that came, or did not come, from storage */
 } pl_exec_counters_t;
 
 #define PL_EXEC_COUNTERS                                                       \
@@ -54,7 +56,8 @@ typedef struct pl_executor_ops {
     pl_status_t (*reserve)(pl_executor_t *self, const pl_plan_t *plan,
                            uint64_t *bits);
     /* Wait until what is due is done, and check it.  Sets bit n_ops + j for a
-     * due operation j that failed here. */
+     * due operation j that failed here; of a FETCH, bits of its own word
+     * (plan.h). */
     pl_status_t (*settle)(pl_executor_t *self, const pl_plan_t *plan,
                           uint64_t *bits);
     /* Poison what became free, then start or do the plan's operations, but for

@@ -1,5 +1,6 @@
 #include "exec/move.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -254,6 +255,18 @@ static pl_status_t queue_layer(pl_exec_t *exec, pl_move_t *move, int32_t layer,
     return pl_device_record(exec->device, move->stream, &move->fences[layer]);
 }
 
+/* A rank dies when half of a backup's copies are under way. */
+static void inject_death(pl_exec_t *exec, const pl_move_t *move, int32_t layer)
+{
+    if ((move->kind == PL_OP_BACKUP) && (layer == exec->n_layers / 2) &&
+        pl_exec_injects(exec, PL_INJECT_DIE_BACKUP)) {
+        pl_log(exec->log, PL_LOG_ERROR,
+               "rank %d kills itself in a backup (--inject die=backup)",
+               exec->rank);
+        raise(SIGKILL);
+    }
+}
+
 pl_status_t pl_move_execute(pl_exec_t *exec, pl_moves_t *moves,
                             const pl_op_t *op)
 {
@@ -280,6 +293,7 @@ pl_status_t pl_move_execute(pl_exec_t *exec, pl_moves_t *moves,
     late = (move->kind == PL_OP_LOAD) &&
            pl_exec_injects(exec, PL_INJECT_LOAD_DELAY);
     for (int32_t layer = 0; layer < exec->n_layers; layer++) {
+        inject_death(exec, move, layer);
         PL_TRY(queue_layer(exec, move, layer, late));
     }
     exec->counters->pages[move->kind] += move->n;

@@ -104,6 +104,14 @@ static pl_status_t check_params(const pl_run_params_t *params,
                params->vocab_size);
         return PL_ERR_ARGUMENT;
     }
+    if (!is_cost(params) && (engine->storage_pages != 0) &&
+        (params->storage == NULL)) {
+        pl_log(log, PL_LOG_ERROR,
+               "executor %s needs a place for its storage tier: give --storage, "
+               "or --executor cost",
+               params->executor);
+        return PL_ERR_ARGUMENT;
+    }
     layout = layout_of(params, 0);
     return pl_store_layout_check(&layout, log);
 }
@@ -300,6 +308,16 @@ static pl_status_t open_stamp(const run_rank_t *run, pl_compute_t **compute_p)
     return pl_stamp_open(&stamp, compute_p);
 }
 
+static pl_status_t open_door(run_rank_t *run)
+{
+    const pl_storage_opener_t *storage = run->params->storage;
+
+    if ((storage == NULL) || (run->rank >= run->params->engine.n_prefill)) {
+        return PL_OK;
+    }
+    return storage->open(storage->context, run->rank, &run->door);
+}
+
 static pl_status_t open_data(run_rank_t *run)
 {
     const pl_run_params_t *params = run->params;
@@ -321,6 +339,8 @@ static pl_status_t open_data(run_rank_t *run)
     }
     PL_TRY(check_memory(run));
     PL_TRY(pl_device_open(params->device, &run->log.log, &run->device));
+    PL_TRY(open_door(run));
+    data.door = run->door;
     PL_TRY(pl_data_open(&data, run->comm, run->device, &run->executor));
     PL_TRY(is_model(params) ? open_model(run, &compute)
                             : open_stamp(run, &compute));
@@ -349,8 +369,12 @@ static pl_status_t open_rank(run_rank_t *run)
     return is_cost(run->params) ? PL_OK : pl_data_expose(run->executor);
 }
 
+/* The door first: until it is closed it may write to the executor's memory. */
 static void close_rank(run_rank_t *run)
 {
+    if (run->door != NULL) {
+        run->door->ops->close(run->door);
+    }
     if (run->executor != NULL) {
         run->executor->ops->close(run->executor);
     }

@@ -24,6 +24,7 @@
 #include <pagelane/log.h>
 #include <pagelane/status.h>
 
+#include "cache/storage_table.h"
 #include "comm/comm.h"
 #include "engine/engine.h"
 #include "exec/compute.h"
@@ -62,6 +63,10 @@ typedef struct pl_run_params {
     bool debug;
     const char *reproduce; /* the command of this run, or NULL */
     pl_inject_t inject;    /* each rank gets its own copy */
+    /* Doors to the storage tier, one for each prefill rank; borrowed.  NULL:
+     * there is none, and engine.storage_pages is 0; or the executor is cost,
+     * which needs none. */
+    const pl_storage_opener_t *storage;
     pl_report_t report;
     pl_tick_observer_t observer;
     /* Where a rank's events go; NULL: nowhere.  Called on each rank. */

@@ -24,6 +24,7 @@ typedef struct run_rank {
     pl_runner_params_t runner;
     pl_device_t *device;
     pl_engine_t *engine;
+    pl_storage_door_t *door; /* NULL: none on this rank */
     pl_executor_t *executor;
 } run_rank_t;
 

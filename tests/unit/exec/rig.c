@@ -131,6 +131,12 @@ static pl_status_t open_rig(rig_t *rig)
     data.pages.n[PL_FREED_DECODE] = home ? DECODE_PAGES : 0;
     data.pages.n[PL_FREED_DECODE_HOST] = home ? DECODE_PAGES : 0;
     open_all_lanes(rig);
+    if (prefill && (params->disk != NULL)) {
+        pl_storage_opener_t opener = memory_disk_opener(params->disk);
+
+        PL_TRY(opener.open(opener.context, rig->comm->rank, &rig->door));
+    }
+    data.door = rig->door;
     PL_TRY(pl_device_open(params->device, NULL, &rig->device));
     PL_TRY(pl_data_open(&data, rig->comm, rig->device, &rig->executor));
     stamp.tokens = pl_data_tokens(rig->executor);
@@ -141,6 +147,9 @@ static pl_status_t open_rig(rig_t *rig)
 
 static void close_rig(rig_t *rig)
 {
+    if (rig->door != NULL) {
+        rig->door->ops->close(rig->door);
+    }
     if (rig->executor != NULL) {
         rig->executor->ops->close(rig->executor);
     }
@@ -230,16 +239,26 @@ void rig_freed(rig_t *rig, pl_freed_tier_t tier, int32_t home, pl_page_t page)
     rig->freed[rig->plan.n_freed++] = (pl_freed_t){tier, home, page};
 }
 
-void rig_free_device(rig_t *rig, rig_pages_t *pages)
+static void give_back(rig_t *rig, pl_freed_tier_t tier, pl_lanes_t *lanes,
+                      rig_pages_t *pages)
 {
-    if (pl_lanes_free(rig->device_lanes, pages->pages, NULL, pages->n) !=
-        PL_OK) {
+    if (pl_lanes_free(lanes, pages->pages, NULL, pages->n) != PL_OK) {
         abort();
     }
     for (int32_t i = 0; i < pages->n; i++) {
-        rig_freed(rig, PL_FREED_DEVICE, -1, pages->pages[i]);
+        rig_freed(rig, tier, -1, pages->pages[i]);
     }
     pages->n = 0;
+}
+
+void rig_free_device(rig_t *rig, rig_pages_t *pages)
+{
+    give_back(rig, PL_FREED_DEVICE, rig->device_lanes, pages);
+}
+
+void rig_free_host(rig_t *rig, rig_pages_t *pages)
+{
+    give_back(rig, PL_FREED_HOST, rig->host_lanes, pages);
 }
 
 /* ---- plans ---- */
@@ -291,7 +310,10 @@ int64_t rig_send(rig_t *rig, const rig_pages_t *pages, const rig_pages_t *to,
 
 void rig_due(rig_t *rig, int64_t id, pl_op_kind_t kind)
 {
-    rig->due[rig->plan.n_due++] = (pl_due_t){.id = id, .kind = kind};
+    int32_t word = kind == PL_OP_FETCH ? rig->plan.n_due_fetches++ : -1;
+
+    rig->due[rig->plan.n_due++] =
+        (pl_due_t){.id = id, .kind = kind, .word = word};
 }
 
 void rig_tick(rig_t *rig)
@@ -310,9 +332,10 @@ void rig_tick(rig_t *rig)
     }
     RIG_CHECK(rig, rig->executor->ops->execute(rig->executor, plan) == PL_OK);
     plan->tick++;
-    plan->n_ops   = 0;
-    plan->n_due   = 0;
-    plan->n_freed = 0;
+    plan->n_ops         = 0;
+    plan->n_due         = 0;
+    plan->n_due_fetches = 0;
+    plan->n_freed       = 0;
 }
 
 int32_t rig_home(const rig_t *rig)

@@ -12,6 +12,7 @@
 
 #include "exec/data.h"
 #include "exec/stamp.h"
+#include "support/memory_disk.h"
 
 #define RIG_ROOM     64 /* operations, pages of a request, ... */
 #define RIG_REQUESTS 4
@@ -27,12 +28,14 @@ typedef struct rig_params {
     pl_verify_t verify;
     bool same_prompts; /* all requests ask the same */
     bool replicated;   /* one lane that all prefill ranks hold */
+    memory_disk_t *disk; /* NULL: no storage */
 } rig_params_t;
 
 typedef struct rig {
     const rig_params_t *params;
     pl_comm_t *comm;
     pl_device_t *device;
+    pl_storage_door_t *door;
     pl_executor_t *executor;
     pl_request_t request;
     pl_lanes_t *device_lanes, *host_lanes;
@@ -79,8 +82,9 @@ void rig_extend(rig_t *rig, rig_pages_t *pages, int32_t request, int32_t from,
                 int32_t to);
 void rig_take(pl_lanes_t *lanes, const pl_owner_t *owners, int32_t n,
               rig_pages_t *pages);
-/* Give device pages back, to be poisoned in the next tick. */
+/* Give device or host pages back, to be poisoned in the next tick. */
 void rig_free_device(rig_t *rig, rig_pages_t *pages);
+void rig_free_host(rig_t *rig, rig_pages_t *pages);
 void rig_freed(rig_t *rig, pl_freed_tier_t tier, int32_t home, pl_page_t page);
 
 /* Add an operation to the next plan; its id is filled in. */

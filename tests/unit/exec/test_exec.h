@@ -8,5 +8,6 @@ TCase *stamp_case(void);
 TCase *damage_case(void);
 TCase *decode_case(void);
 TCase *faults_case(void);
+TCase *storage_case(void);
 
 #endif /* TEST_EXEC_H */

@@ -147,4 +147,5 @@ static TCase *tiers_case(void)
     return tcase;
 }
 
-PL_CHECK_MAIN("exec tiers", tiers_case(), damage_case(), decode_case())
+PL_CHECK_MAIN("exec tiers", tiers_case(), damage_case(), decode_case(),
+              storage_case())
