@@ -232,6 +232,53 @@ static pl_status_t check_events(pl_options_t *o, const pl_log_t *log)
     return PL_ERR_ARGUMENT;
 }
 
+/* "1000req", "30s", "500ms". */
+static bool read_period(const char *text, int64_t *requests_p, int64_t *ns_p)
+{
+    static const struct {
+        const char *name;
+        int64_t requests, ns;
+    } UNITS[] = {{"req", 1, 0}, {"ms", 0, 1000000}, {"s", 0, 1000000000}};
+    int64_t n = 0;
+    int end   = 0;
+
+    if ((*text < '0') || (*text > '9') ||
+        (sscanf(text, "%9" SCNd64 "%n", &n, &end) != 1) || (n < 1)) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof(UNITS) / sizeof(UNITS[0]); i++) {
+        if (strcmp(text + end, UNITS[i].name) == 0) {
+            *requests_p = n * UNITS[i].requests;
+            *ns_p       = n * UNITS[i].ns;
+            return true;
+        }
+    }
+    return false;
+}
+
+static pl_status_t check_snapshots(pl_options_t *o, const pl_log_t *log)
+{
+    if (o->snapshot_every == NULL) {
+        return PL_OK;
+    }
+    if (!read_period(o->snapshot_every, &o->snapshot_every_requests,
+                     &o->snapshot_every_ns)) {
+        pl_log(log, PL_LOG_ERROR,
+               "option --snapshot-every: cannot use '%.80s'; expected finished "
+               "requests or a time, as 1000req, 30s or 500ms",
+               o->snapshot_every);
+        return PL_ERR_ARGUMENT;
+    }
+    if (o->snapshot == NULL) {
+        pl_log(log, PL_LOG_ERROR,
+               "option --snapshot-every %s: where to? name the last snapshot "
+               "with --snapshot, the others stand beside it",
+               o->snapshot_every);
+        return PL_ERR_ARGUMENT;
+    }
+    return PL_OK;
+}
+
 /* Which executor, and what only a model can be given. */
 static pl_status_t check_executor(pl_options_t *o, const pl_log_t *log)
 {
@@ -290,5 +337,6 @@ pl_status_t pl_options_check(pl_options_t *options, const pl_log_t *log)
     PL_TRY(check_pool(o, "decode-pages", o->decode_pages, 1, log));
     PL_TRY(check_pool(o, "decode-host-pages", o->decode_host_pages, 1, log));
     PL_TRY(check_events(options, log));
+    PL_TRY(check_snapshots(options, log));
     return check_ownership(options, log);
 }

@@ -90,6 +90,8 @@ typedef struct pl_options {
 
     /* output */
     char *snapshot;
+    char *snapshot_every;
+    int64_t snapshot_keep; /* files */
     char *expect;     /* reference file */
     char *tokens_out; /* JSON lines */
     char *events_text;
@@ -101,6 +103,8 @@ typedef struct pl_options {
      * events_text. */
     pl_ownership_t ownership;
     int64_t most_events; /* 0 none; PL_EVENTS_ALL */
+    /* The same of snapshot_every: one of them is > 0 if it is given. */
+    int64_t snapshot_every_requests, snapshot_every_ns;
 } pl_options_t;
 
 const pl_option_table_t *pl_options_table(void);
@@ -117,7 +121,7 @@ pl_option_result_t pl_options_load(uint32_t verb, int argc,
 void pl_options_free(pl_options_t *options);
 
 /* What one option alone cannot tell, for a run on options->ranks ranks (>= 1).
- * Fills options->ownership and most_events.  PL_OK, or PL_ERR_ARGUMENT with one
+ * Fills the members that are no options.  PL_OK, or PL_ERR_ARGUMENT with one
  * line in `log` that names option and remedy.  Needs no file. */
 PL_MUST_CHECK pl_status_t pl_options_check(pl_options_t *options,
                                            const pl_log_t *log);

@@ -14,10 +14,10 @@
 
 #include "cli/command.h"
 #include "cli/run_model.h"
+#include "cli/run_snapshot.h"
 #include "comm/mpi_session.h"
 #include "engine/event_log.h"
 #include "engine/sharing.h"
-#include "store/snapshot.h"
 
 enum { PROGRESS_S = 5 };
 
@@ -29,6 +29,7 @@ typedef struct run {
     pl_cli_model_t model;
     char *command;
     int32_t *shared; /* engine/sharing.h, for the snapshot: with, then pages */
+    pl_run_snapshot_t snapshot;
     struct timespec started, told;
 } run_t;
 
@@ -105,80 +106,7 @@ static void tell_violation(void *context, const char *line)
     fprintf(stderr, "%s\n", line);
 }
 
-/* ---- the snapshot ---- */
-
-enum { N_COUNTERS = 2 * PL_OP_KINDS + 3, N_TIMING = 1, N_ABOUT = 4 };
-
-static size_t list_counters(const pl_exec_counters_t *c,
-                            char names[N_COUNTERS][32],
-                            pl_snapshot_number_t *list)
-{
-    size_t n = 0;
-
-    for (int kind = 0; kind < PL_OP_KINDS; kind++) {
-        const char *text = pl_op_kind_text((pl_op_kind_t)kind);
-
-        (void)snprintf(names[n], sizeof(names[n]), "%s_pages_moved", text);
-        list[n] = (pl_snapshot_number_t){names[n], c->pages[kind]};
-        n++;
-        (void)snprintf(names[n], sizeof(names[n]), "%s_bytes_moved", text);
-        list[n] = (pl_snapshot_number_t){names[n], c->bytes[kind]};
-        n++;
-    }
-    list[n++] = (pl_snapshot_number_t){"view_pages", c->view_pages};
-    list[n++] = (pl_snapshot_number_t){"page_checks", c->page_checks};
-    list[n++] = (pl_snapshot_number_t){"poisoned_pages", c->poisoned_pages};
-    return n;
-}
-
-static pl_status_t write_snapshot(run_t *run, pl_comm_t *comm,
-                                  const pl_engine_t *engine,
-                                  const pl_run_results_t *results)
-{
-    const pl_options_t *options = &run->cli->options;
-    int rank                    = comm == NULL ? 0 : comm->rank;
-    bool has_bytes              = results->tokens != NULL;
-    pl_option_pair_t *pairs     = NULL;
-    size_t n_pairs              = 0;
-    char names[N_COUNTERS][32];
-    char date[32], host[64] = "?";
-    time_t now = time(NULL);
-    struct tm utc;
-    pl_snapshot_number_t counters[N_COUNTERS];
-    pl_snapshot_number_t timing[N_TIMING] = {
-        {"run_ns", (int64_t)(seconds_since(&run->started) * 1e9)}};
-    pl_snapshot_text_t about[N_ABOUT];
-    pl_snapshot_input_t input = {.engine = engine, .log = run->logs[rank]};
-    pl_status_t status;
-
-    (void)gethostname(host, sizeof(host) - 1);
-    (void)strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ",
-                   gmtime_r(&now, &utc));
-    about[0] = (pl_snapshot_text_t){"created", date};
-    about[1] = (pl_snapshot_text_t){"host", host};
-    about[2] = (pl_snapshot_text_t){"command", run->command};
-    about[3] = (pl_snapshot_text_t){"trace", options->trace};
-    PL_TRY(pl_option_effective(pl_options_table(), PL_VERB_RUN, options, &pairs,
-                               &n_pairs));
-    input.options       = pairs;
-    input.n_options     = n_pairs;
-    input.digests       = has_bytes ? results->digests : NULL;
-    input.tokens        = has_bytes ? results->tokens : NULL;
-    input.tokens_offset = has_bytes ? results->token_offsets : NULL;
-    input.shared        = true;
-    input.shared_with   = run->shared;
-    input.shared_pages =
-        run->shared == NULL ? NULL : run->shared + results->n_requests;
-    input.data_counters   = counters;
-    input.n_data_counters = list_counters(&results->counters, names, counters);
-    input.timing          = timing;
-    input.n_timing        = N_TIMING;
-    input.about           = about;
-    input.n_about         = N_ABOUT;
-    status = pl_snapshot_write(&input, comm, options->snapshot, &run->cli->log);
-    pl_option_pairs_free(pairs, n_pairs);
-    return status;
-}
+/* ---- the end ---- */
 
 static pl_status_t write_tokens(const run_t *run,
                                 const pl_run_results_t *results)
@@ -224,7 +152,7 @@ static pl_status_t run_done(void *context, pl_comm_t *comm,
     int rank                = comm == NULL ? 0 : comm->rank;
 
     if (opt->snapshot != NULL) {
-        PL_TRY(write_snapshot(run, comm, engine, results));
+        PL_TRY(pl_run_snapshot_write(&run->snapshot, comm, engine, results));
     }
     if (rank == 0) {
         PL_TRY(write_tokens(run, results));
@@ -236,6 +164,7 @@ static pl_status_t run_done(void *context, pl_comm_t *comm,
         return PL_OK;
     }
     PL_TRY(pl_summary_print(run->cli, engine, results));
+    pl_run_snapshot_tell(&run->snapshot);
     pl_log(&run->cli->log, PL_LOG_INFO, "%.1f s on the wall%s%s",
            seconds_since(&run->started),
            opt->snapshot != NULL ? ", snapshot in " : "",
@@ -370,6 +299,7 @@ static pl_status_t open_logs(run_t *run, int first, int n)
     if (run->logs == NULL) {
         return PL_ERR_MEMORY;
     }
+    run->snapshot.logs = run->logs;
     for (int i = first; i < first + n; i++) {
         PL_TRY(pl_event_log_open(run->cli->options.most_events, &run->logs[i]));
     }
@@ -426,6 +356,18 @@ static pl_status_t find_sharing(run_t *run)
                            run->shared + n);
 }
 
+static pl_status_t open_snapshot(run_t *run)
+{
+    run->snapshot.cli     = run->cli;
+    run->snapshot.command = run->command;
+    run->snapshot.shared  = run->shared;
+    run->snapshot.started = run->started;
+    if ((run->cli->options.snapshot == NULL) || (run->cli->world.rank != 0)) {
+        return PL_OK;
+    }
+    return pl_run_snapshot_open(&run->snapshot, &run->params.recorder);
+}
+
 static pl_status_t prepare(run_t *run)
 {
     const pl_options_t *o = &run->cli->options;
@@ -438,10 +380,7 @@ static pl_status_t prepare(run_t *run)
     PL_TRY(fill_params(run));
     PL_TRY(check_tokens_out(run));
     PL_TRY(find_sharing(run));
-    if ((o->snapshot != NULL) && (run->cli->world.rank == 0)) {
-        PL_TRY(pl_snapshot_check_path(o->snapshot, &run->cli->log));
-    }
-    return PL_OK;
+    return open_snapshot(run);
 }
 
 static double timeout_s(const run_t *run)
@@ -530,6 +469,7 @@ int pl_cli_run(const pl_cli_t *cli)
         pl_event_log_close(run.logs[i]);
     }
     free(run.logs);
+    pl_run_snapshot_close(&run.snapshot);
     pl_cli_model_close(&run.model);
     pl_trace_close(run.trace);
     free(run.command);

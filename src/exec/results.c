@@ -1,16 +1,11 @@
-/* Bringing together what each home knows of its requests. */
+/* Bringing together what each home knows of its requests, at the end of a run
+ * and while it goes on. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "exec/run_internal.h"
 
 #define SUM_WORDS (1 << 20) /* at a time */
-
-typedef struct results {
-    pl_run_results_t view;
-    uint64_t *digests; /* [2 * n_requests]: digests, then has_digest */
-    int64_t *offsets;
-    int32_t *tokens;
-} results_t;
 
 static pl_status_t sum(const run_rank_t *run, uint64_t *words, int64_t n)
 {
@@ -30,108 +25,205 @@ static bool has_tokens(const run_rank_t *run)
     return (run->comm != NULL) && (run->device != NULL);
 }
 
-static pl_status_t collect_digests(run_rank_t *run, results_t *results)
+static pl_status_t open_results(run_rank_t *run)
 {
-    int32_t n = pl_engine_n_requests(run->engine);
+    run_results_t *results = &run->results;
+    size_t n               = (size_t)pl_engine_n_requests(run->engine);
 
-    results->digests = calloc(2 * (size_t)n + 1, sizeof(*results->digests));
-    if (results->digests == NULL) {
+    if (results->places != NULL) {
+        return PL_OK;
+    }
+    results->digests = calloc(2 * n + 1, sizeof(*results->digests));
+    results->places  = calloc(n + 1, sizeof(*results->places));
+    results->offsets = calloc(n + 1, sizeof(*results->offsets));
+    if ((results->digests == NULL) || (results->places == NULL) ||
+        (results->offsets == NULL)) {
         return PL_ERR_MEMORY;
     }
-    for (int32_t i = 0; i < n; i++) {
-        pl_exec_result_t mine = {0};
-
-        if (speaks_for(run, i)) {
-            mine = run->executor->ops->result(run->executor, i);
-        }
-        if (mine.has_digest) {
-            results->digests[i]     = mine.digest;
-            results->digests[n + i] = 1;
-        }
+    for (size_t i = 0; i < n; i++) {
+        results->places[i] = -1;
     }
-    results->view.n_requests = n;
-    results->view.digests    = results->digests;
-    results->view.has_digest = results->digests + n;
-    return sum(run, results->digests, 2 * (int64_t)n);
+    return PL_OK;
 }
 
-/* Tokens of one request where this rank speaks for it, as words to be summed.
- */
-static void put_tokens(run_rank_t *run, const results_t *results,
-                       int32_t request, int64_t from, int64_t to,
-                       uint64_t *words)
+void pl_run_results_free(run_results_t *results)
 {
-    int64_t first = results->offsets[request];
-    int64_t end   = results->offsets[request + 1];
+    free(results->digests);
+    free(results->places);
+    free(results->offsets);
+    free(results->tokens);
+    PL_ARRAY_FREE(&results->gathered);
+    *results = (run_results_t){0};
+}
+
+/* ---- from the homes to all ranks ---- */
+
+/* The words of a request: its digest, has it one, its tokens. */
+enum { WORDS_BEFORE_TOKENS = 2 };
+
+static int64_t tokens_of(const run_rank_t *run, int32_t request)
+{
+    return has_tokens(run)
+               ? pl_engine_record(run->engine, request)->generated_tokens
+               : 0;
+}
+
+static int64_t words_of(const run_rank_t *run, int32_t request)
+{
+    return WORDS_BEFORE_TOKENS + tokens_of(run, request);
+}
+
+static void put_request(const run_rank_t *run, int32_t request, uint64_t *words)
+{
     pl_exec_result_t mine;
 
     if (!speaks_for(run, request)) {
         return;
     }
     mine = run->executor->ops->result(run->executor, request);
-    for (int64_t i = first > from ? first : from; (i < end) && (i < to); i++) {
-        if (i - first < mine.n_tokens) {
-            words[i - from] = (uint64_t)(uint32_t)mine.tokens[i - first];
-        }
+    if (mine.has_digest) {
+        words[0] = mine.digest;
+        words[1] = 1;
+    }
+    for (int64_t i = 0; (i < tokens_of(run, request)) && (i < mine.n_tokens);
+         i++) {
+        words[WORDS_BEFORE_TOKENS + i] = (uint64_t)(uint32_t)mine.tokens[i];
     }
 }
 
-static pl_status_t collect_tokens(run_rank_t *run, results_t *results)
+/* Room for its tokens was made. */
+static void take_request(run_rank_t *run, int32_t request,
+                         const uint64_t *words)
 {
-    int32_t n       = results->view.n_requests;
-    int32_t request = 0;
-    int64_t total;
-    uint64_t *words = NULL;
+    run_results_t *results = &run->results;
+    int32_t n              = pl_engine_n_requests(run->engine);
+
+    results->digests[request]     = words[0];
+    results->digests[n + request] = words[1];
+    results->places[request]      = (int64_t)results->gathered.n;
+    for (int64_t i = 0; i < tokens_of(run, request); i++) {
+        results->gathered.items[results->gathered.n++] =
+            (int32_t)words[WORDS_BEFORE_TOKENS + i];
+    }
+}
+
+static bool is_wanted(const run_rank_t *run, int32_t request, bool all)
+{
+    const pl_record_t *record = pl_engine_record(run->engine, request);
+
+    return (run->results.places[request] < 0) &&
+           (all || (record->finished_ns >= 0));
+}
+
+/* The requests from *next_p on of which there is something to gather, up to
+ * SUM_WORDS, the first one in any case: their words together. */
+static int64_t next_group(const run_rank_t *run, bool all, int32_t *next_p,
+                          int32_t *end_p)
+{
+    int32_t n     = pl_engine_n_requests(run->engine);
+    int64_t total = 0;
+    int32_t i     = *next_p;
+
+    for (; i < n; i++) {
+        int64_t words = is_wanted(run, i, all) ? words_of(run, i) : 0;
+
+        if ((total > 0) && (total + words > SUM_WORDS)) {
+            break;
+        }
+        total += words;
+    }
+    *end_p = i;
+    return total;
+}
+
+/* Requests [first, end) with so many words. */
+static pl_status_t gather_group(run_rank_t *run, bool all, int32_t first,
+                                int32_t end, int64_t n_words)
+{
+    size_t room     = run->results.gathered.n + (size_t)n_words;
+    uint64_t *words = calloc((size_t)n_words + 1, sizeof(*words));
+    uint64_t *at    = words;
     pl_status_t status;
 
-    results->offsets = calloc((size_t)n + 1, sizeof(*results->offsets));
-    if (results->offsets == NULL) {
+    if ((words == NULL) ||
+        (PL_ARRAY_RESERVE(&run->results.gathered, room) != PL_OK)) {
+        free(words);
         return PL_ERR_MEMORY;
     }
-    for (int32_t i = 0; i < n; i++) {
-        int64_t said = pl_engine_record(run->engine, i)->generated_tokens;
-
-        results->offsets[i + 1] =
-            results->offsets[i] + (has_tokens(run) ? said : 0);
-    }
-    total           = results->offsets[n];
-    results->tokens = calloc((size_t)total + 1, sizeof(*results->tokens));
-    words           = malloc(SUM_WORDS * sizeof(*words));
-    if ((results->tokens == NULL) || (words == NULL)) {
-        status = PL_ERR_MEMORY;
-        goto out;
-    }
-    status = PL_OK;
-    for (int64_t from = 0; from < total; from += SUM_WORDS) {
-        int64_t to = from + SUM_WORDS < total ? from + SUM_WORDS : total;
-
-        for (int64_t i = 0; i < to - from; i++) {
-            words[i] = 0;
-        }
-        while ((request < n) && (results->offsets[request + 1] <= from)) {
-            request++;
-        }
-        for (int32_t i = request; (i < n) && (results->offsets[i] < to); i++) {
-            put_tokens(run, results, i, from, to, words);
-        }
-        PL_TRY_GOTO(status, sum(run, words, to - from), out);
-        for (int64_t i = from; i < to; i++) {
-            results->tokens[i] = (int32_t)words[i - from];
+    for (int32_t i = first; i < end; i++) {
+        if (is_wanted(run, i, all)) {
+            put_request(run, i, at);
+            at += words_of(run, i);
         }
     }
-    results->view.token_offsets = results->offsets;
-    results->view.tokens        = results->tokens;
-
-out:
+    status = sum(run, words, n_words);
+    at     = words;
+    for (int32_t i = first; (status == PL_OK) && (i < end); i++) {
+        if (is_wanted(run, i, all)) {
+            take_request(run, i, at);
+            at += words_of(run, i);
+        }
+    }
     free(words);
     return status;
 }
 
-static pl_status_t collect_counters(run_rank_t *run, results_t *results)
+/* Collective.  Everything of what has finished, or of all requests, that was
+ * not gathered before. */
+static pl_status_t gather(run_rank_t *run, bool all)
+{
+    int32_t next = 0;
+    int32_t end  = 0;
+
+    PL_TRY(open_results(run));
+    while (next < pl_engine_n_requests(run->engine)) {
+        int64_t n_words = next_group(run, all, &next, &end);
+
+        if (n_words > 0) {
+            PL_TRY(gather_group(run, all, next, end, n_words));
+        }
+        next = end;
+    }
+    return PL_OK;
+}
+
+/* ---- what others see ---- */
+
+static pl_status_t make_view(run_rank_t *run, pl_run_results_t *view)
+{
+    run_results_t *results = &run->results;
+    int32_t n              = pl_engine_n_requests(run->engine);
+    int32_t *tokens = realloc(results->tokens, (results->gathered.n + 1) *
+                                                   sizeof(*results->tokens));
+
+    if (tokens == NULL) {
+        return PL_ERR_MEMORY;
+    }
+    results->tokens = tokens;
+    for (int32_t i = 0; i < n; i++) {
+        int64_t known = results->places[i] < 0 ? 0 : tokens_of(run, i);
+
+        if (known > 0) {
+            memcpy(tokens + results->offsets[i],
+                   results->gathered.items + results->places[i],
+                   (size_t)known * sizeof(*tokens));
+        }
+        results->offsets[i + 1] = results->offsets[i] + known;
+    }
+    view->n_requests    = n;
+    view->digests       = results->digests;
+    view->has_digest    = results->digests + n;
+    view->token_offsets = results->offsets;
+    view->tokens        = tokens;
+    return PL_OK;
+}
+
+static pl_status_t sum_counters(const run_rank_t *run,
+                                pl_exec_counters_t *counters)
 {
     uint64_t words[PL_EXEC_COUNTERS];
     const int64_t *mine = (const int64_t *)&run->executor->counters;
-    int64_t *all        = (int64_t *)&results->view.counters;
+    int64_t *all        = (int64_t *)counters;
 
     for (int64_t i = 0; i < PL_EXEC_COUNTERS; i++) {
         words[i] = (uint64_t)mine[i];
@@ -143,23 +235,51 @@ static pl_status_t collect_counters(run_rank_t *run, results_t *results)
     return PL_OK;
 }
 
+/* Collective. */
+static pl_status_t collect(run_rank_t *run, bool all, pl_run_results_t *view)
+{
+    PL_TRY(gather(run, all));
+    PL_TRY(make_view(run, view));
+    return sum_counters(run, &view->counters);
+}
+
+bool pl_run_is_due(void *context, const pl_engine_t *engine)
+{
+    const run_rank_t *run             = context;
+    const pl_run_recorder_t *recorder = &run->params->recorder;
+
+    return (recorder->is_due != NULL) &&
+           recorder->is_due(recorder->context, engine);
+}
+
+pl_status_t pl_run_record(void *context, bool due)
+{
+    run_rank_t *run                   = context;
+    const pl_run_recorder_t *recorder = &run->params->recorder;
+    pl_run_results_t view             = {0};
+
+    if (due) {
+        PL_TRY(collect(run, false, &view));
+    }
+    if (run->rank != 0) {
+        return PL_OK;
+    }
+    if (due) {
+        recorder->take(recorder->context, run->engine, &view);
+    } else if (recorder->step != NULL) {
+        recorder->step(recorder->context);
+    }
+    return PL_OK;
+}
+
 pl_status_t pl_run_collect(run_rank_t *run)
 {
-    results_t results  = {0};
-    pl_status_t status = PL_OK;
+    pl_run_results_t view = {0};
 
-    PL_TRY_GOTO(status, collect_digests(run, &results), out);
-    PL_TRY_GOTO(status, collect_tokens(run, &results), out);
-    PL_TRY_GOTO(status, collect_counters(run, &results), out);
-    PL_TRY_GOTO(status, pl_run_verify_cold(run, &results.view), out);
-    if (run->params->done != NULL) {
-        status = run->params->done(run->params->done_context, run->comm,
-                                   run->engine, &results.view);
-    }
-
-out:
-    free(results.digests);
-    free(results.offsets);
-    free(results.tokens);
-    return status;
+    PL_TRY(collect(run, true, &view));
+    PL_TRY(pl_run_verify_cold(run, &view));
+    return run->params->done == NULL
+               ? PL_OK
+               : run->params->done(run->params->done_context, run->comm,
+                                   run->engine, &view);
 }

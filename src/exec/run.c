@@ -380,6 +380,7 @@ static void close_rank(run_rank_t *run)
     }
     pl_device_close(run->device);
     pl_engine_close(run->engine);
+    pl_run_results_free(&run->results);
 }
 
 /* Open, run, collect; what was opened is the caller's to close. */
@@ -393,6 +394,8 @@ static pl_status_t run_rank(run_rank_t *run)
                                        .reproduce = params->reproduce,
                                        .report    = params->report,
                                        .observer  = params->observer,
+                                       .task      = {pl_run_is_due,
+                                                     pl_run_record, run},
                                        .inject    = &run->inject,
                                        .log       = &run->log.log};
     PL_TRY(pl_runner_run(&run->runner, run->engine, run->executor, run->comm));

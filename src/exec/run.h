@@ -35,7 +35,8 @@
 #include "verify/inject.h"
 #include "verify/violation.h"
 
-/* Per request, equal on all ranks.  Borrowed for the call of `done`. */
+/* Per request, equal on all ranks.  Borrowed for the call.  During a run only
+ * what has finished has a digest and tokens. */
 typedef struct pl_run_results {
     int32_t n_requests;
     const uint64_t *digests;      /* [n_requests], of the prompt as received */
@@ -44,6 +45,18 @@ typedef struct pl_run_results {
     const int32_t *tokens;        /* generated; none with executor cost */
     pl_exec_counters_t counters;  /* sum over all ranks */
 } pl_run_results_t;
+
+/* Rank 0 writes down the run while it goes on.  Nothing here can fail it. */
+typedef struct pl_run_recorder {
+    /* Before each tick's agreement: is it time?  NULL: nothing is recorded. */
+    bool (*is_due)(void *context, const pl_engine_t *engine);
+    /* At the end of a tick that was: all ranks stand still. */
+    void (*take)(void *context, const pl_engine_t *engine,
+                 const pl_run_results_t *results);
+    /* At the end of every other tick: a slice of the work that take() has left. */
+    void (*step)(void *context);
+    void *context;
+} pl_run_recorder_t;
 
 typedef struct pl_run_params {
     pl_engine_config_t engine; /* page_bytes is filled in here */
@@ -69,6 +82,7 @@ typedef struct pl_run_params {
     const pl_storage_opener_t *storage;
     pl_report_t report;
     pl_tick_observer_t observer;
+    pl_run_recorder_t recorder;
     /* Where a rank's events go; NULL: nowhere.  Called on each rank. */
     pl_event_sink_t (*events)(void *context, int rank);
     void *events_context;

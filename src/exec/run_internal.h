@@ -3,6 +3,7 @@
 #ifndef PL_EXEC_RUN_INTERNAL_H
 #define PL_EXEC_RUN_INTERNAL_H
 
+#include "base/array.h"
 #include "device/device.h"
 #include "exec/run.h"
 
@@ -15,6 +16,15 @@ typedef struct rank_log {
     bool muted;
 } rank_log_t;
 
+/* What became of the requests, as far as it was gathered; on all ranks. */
+typedef struct run_results {
+    uint64_t *digests; /* [2 * n_requests]: digests, then has_digest */
+    int64_t *places;   /* [n_requests] of its tokens; -1: not gathered yet */
+    PL_ARRAY(int32_t) gathered; /* tokens, in the order they came in */
+    int64_t *offsets;           /* [n_requests + 1] of the view */
+    int32_t *tokens;            /* of the view, request by request */
+} run_results_t;
+
 typedef struct run_rank {
     const pl_run_params_t *params;
     pl_comm_t *comm; /* NULL: all ranks */
@@ -26,10 +36,17 @@ typedef struct run_rank {
     pl_engine_t *engine;
     pl_storage_door_t *door; /* NULL: none on this rank */
     pl_executor_t *executor;
+    run_results_t results;
 } run_rank_t;
+
+/* A pl_tick_task_t's, for params->recorder. */
+bool pl_run_is_due(void *context, const pl_engine_t *engine);
+PL_MUST_CHECK pl_status_t pl_run_record(void *context, bool due);
 
 /* What the ranks know of all requests, together; then `done`.  Collective. */
 PL_MUST_CHECK pl_status_t pl_run_collect(run_rank_t *run);
+
+void pl_run_results_free(run_results_t *results);
 
 /* Executor "model" with --verify full: each request cold, alone, on one rank,
  * against what came of it.  Collective.  PL_ERR_VIOLATION as in a tick. */

@@ -10,7 +10,7 @@
 
 /* The words of an agreement: control, state hash, its complement, the plan. */
 enum { WORD_CONTROL, WORD_HASH, WORD_HASH_NOT, WORD_PLAN };
-enum { CONTROL_VIOLATION = 1, CONTROL_FATAL = 2 };
+enum { CONTROL_VIOLATION = 1, CONTROL_FATAL = 2, CONTROL_TASK = 4 };
 
 /* Ranks whose plans differ should still agree on that they do. */
 #define WORDS_MULTIPLE 32
@@ -24,6 +24,7 @@ typedef struct runner {
     pl_comm_t *comm; /* or NULL */
     PL_ARRAY(uint64_t) words;
     int64_t tick;
+    bool task_is_due; /* asked, then agreed on */
 } runner_t;
 
 static bool is_rank0(const runner_t *run)
@@ -163,7 +164,8 @@ static pl_status_t agree_on_tick(runner_t *run, int32_t n, pl_status_t mine)
 
     words[WORD_CONTROL] =
         (run->executor->violations.n > 0 ? CONTROL_VIOLATION : 0U) |
-        (mine != PL_OK ? CONTROL_FATAL : 0U);
+        (mine != PL_OK ? CONTROL_FATAL : 0U) |
+        (run->task_is_due ? CONTROL_TASK : 0U);
     words[WORD_HASH]     = 0;
     words[WORD_HASH_NOT] = 0;
     if (run->params->debug) {
@@ -171,7 +173,8 @@ static pl_status_t agree_on_tick(runner_t *run, int32_t n, pl_status_t mine)
         words[WORD_HASH_NOT] = ~words[WORD_HASH];
     }
     PL_TRY(agree(run, n));
-    control = words[WORD_CONTROL];
+    control          = words[WORD_CONTROL];
+    run->task_is_due = (control & CONTROL_TASK) != 0;
     if ((control & CONTROL_FATAL) != 0) {
         return mine != PL_OK ? mine : PL_ERR_PEER;
     }
@@ -207,13 +210,22 @@ static pl_status_t prepare(runner_t *run, const pl_plan_t *plan)
     return run->params->debug ? pl_engine_check(run->engine) : PL_OK;
 }
 
+static bool is_task_due(const runner_t *run)
+{
+    const pl_tick_task_t *task = &run->params->task;
+
+    return (task->is_due != NULL) && is_rank0(run) &&
+           task->is_due(task->context, run->engine);
+}
+
 static pl_status_t one_tick(runner_t *run)
 {
     pl_plan_t *plan = NULL;
     int32_t n       = 0;
 
     PL_TRY(pl_engine_plan(run->engine, &plan));
-    run->tick = plan->tick;
+    run->tick        = plan->tick;
+    run->task_is_due = is_task_due(run);
     PL_TRY(room_for(run, pl_plan_words(plan), &n));
     PL_TRY(agree_on_tick(run, n, prepare(run, plan)));
     PL_TRY(pl_engine_commit(run->engine, run->words.items + WORD_PLAN));
@@ -232,6 +244,7 @@ static pl_status_t finish(runner_t *run)
 static pl_status_t loop(runner_t *run)
 {
     const pl_tick_observer_t *observer = &run->params->observer;
+    const pl_tick_task_t *task         = &run->params->task;
     int rank = run->comm == NULL ? 0 : run->comm->rank;
 
     while (!pl_engine_done(run->engine)) {
@@ -239,7 +252,11 @@ static pl_status_t loop(runner_t *run)
         if (observer->tick != NULL) {
             observer->tick(observer->context, rank, run->engine);
         }
+        if (task->step != NULL) {
+            PL_TRY(task->step(task->context, run->task_is_due));
+        }
     }
+    run->task_is_due = false;
     return finish(run);
 }
 

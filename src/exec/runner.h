@@ -33,12 +33,25 @@ typedef struct pl_tick_observer {
     void *context;
 } pl_tick_observer_t;
 
+/* What rank 0 alone decides, by a clock that only it looks at, and all ranks
+ * then do in the same tick: its word travels with the tick's agreement. */
+typedef struct pl_tick_task {
+    /* Rank 0, before the agreement of each tick: is it time?  NULL: there is no
+     * task. */
+    bool (*is_due)(void *context, const pl_engine_t *engine);
+    /* Every rank, at the end of each tick.  Collective where `due`, which all
+     * ranks get alike.  Another status than PL_OK ends the run. */
+    pl_status_t (*step)(void *context, bool due);
+    void *context;
+} pl_tick_task_t;
+
 typedef struct pl_runner_params {
     bool debug;            /* state hashes and pl_engine_check every tick */
     uint64_t seed;         /* named in the line of a violation */
     const char *reproduce; /* the command that repeats this run, or NULL */
     pl_report_t report;    /* rank 0; line NULL: through log */
     pl_tick_observer_t observer;
+    pl_tick_task_t task;
     pl_inject_t *inject; /* rank.die, rank.stall; may be NULL */
     const pl_log_t *log;
 } pl_runner_params_t;

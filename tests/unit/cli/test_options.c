@@ -157,6 +157,11 @@ START_TEST(options_that_do_not_fit_together_are_refused)
     refused("--events ring:99999999999", "ring:N", "2147483647");
     refused("--events ring", "'ring'", "off, all or ring:N");
     refused("--events some", "'some'", "off, all or ring:N");
+    refused("--snapshot f --snapshot-every 0s", "'0s'", "1000req, 30s");
+    refused("--snapshot f --snapshot-every 5", "'5'", "1000req, 30s");
+    refused("--snapshot f --snapshot-every -1req", "'-1req'", "1000req, 30s");
+    refused("--snapshot f --snapshot-every 1.5s", "'1.5s'", "1000req, 30s");
+    refused("--snapshot-every 5req", "--snapshot-every 5req", "--snapshot,");
     refused("--ranks 200 --decode-ranks 128", "--decode-ranks 128", "127");
     refused("--executor model", "--executor model", "--model");
     refused("--weights random:1", "--weights", "--model");
@@ -189,6 +194,12 @@ START_TEST(options_that_fit_together_are_taken)
     ck_assert_int_eq(options.most_events, 1);
     ck_assert_int_eq(check("--events ring:2147483647"), PL_OK);
     ck_assert_int_eq(options.most_events, INT32_MAX);
+    ck_assert_int_eq(check("--snapshot f --snapshot-every 7req"), PL_OK);
+    ck_assert_int_eq(options.snapshot_every_requests, 7);
+    ck_assert_int_eq(options.snapshot_every_ns, 0);
+    ck_assert_int_eq(check("--snapshot f --snapshot-every 500ms"), PL_OK);
+    ck_assert_int_eq(options.snapshot_every_requests, 0);
+    ck_assert_int_eq(options.snapshot_every_ns, 500000000);
     ck_assert_int_eq(check("--ownership interleave:3"), PL_OK);
     ck_assert_int_eq(options.ownership.kind, PL_OWNERSHIP_INTERLEAVE);
     ck_assert_int_eq(options.ownership.width, 3);
