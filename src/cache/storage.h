@@ -99,24 +99,29 @@ void pl_storage_touch(pl_storage_t *storage, uint64_t name_space,
 
 /* ---- writing ---- */
 
-/* Places for n pages that follow `chain`, page i in lane owners[i], evicting
- * what was used least recently for the lanes that are short; pages[i] are pages
- * of the own set's lanes, taken until pl_storage_stored; *stamp_p names the
- * write.  All or nothing: PL_OK,
- * PL_REFUSED_SHORT (nothing taken; dropped pages that wait for a publication
- * are wanted: pl_storage_wants_publication says so now), PL_ERR_MEMORY. */
+/* Places for n pages that follow `chain` (whose page the storage has, or that
+ * begins a namespace), page i in lane owners[i]; none of them is own yet.
+ * pages[i] are pages of the own set's lanes, taken until pl_storage_stored;
+ * *stamp_p names the write.  A short lane evicts what was used least recently,
+ * if that can be enough; it is of use after a publication, so a lane that runs
+ * low does so ahead of need.  All or nothing: PL_OK, PL_REFUSED_SHORT (nothing
+ * taken), PL_ERR_MEMORY. */
 PL_MUST_CHECK pl_status_t pl_storage_take(pl_storage_t *storage, uint64_t chain,
                                           const pl_page_key_t *keys,
                                           int32_t position,
                                           const pl_owner_t *owners, int32_t n,
                                           pl_page_t *pages, int64_t *stamp_p);
 /* The write with that stamp has ended on all ranks.  good == false: its places
- * are free again (no index has named them). */
+ * are free again (no index has named them), and what was written after it with
+ * these pages before it is of no use.  A page is kept once all before it are. */
 PL_MUST_CHECK pl_status_t pl_storage_stored(pl_storage_t *storage,
                                             int64_t stamp, bool good);
 /* Is the page that ends with `chain` kept, or being written? */
 bool pl_storage_has(const pl_storage_t *storage, uint64_t chain,
                     pl_page_key_t key);
+/* The same in the own set: if not, the page may be written to it. */
+bool pl_storage_is_own(const pl_storage_t *storage, uint64_t chain,
+                       pl_page_key_t key);
 
 /* ---- reading ---- */
 
@@ -126,6 +131,16 @@ PL_MUST_CHECK pl_status_t pl_storage_hold(pl_storage_t *storage, uint64_t chain,
                                           const pl_page_key_t *keys,
                                           int32_t first, int32_t n,
                                           pl_storage_entry_t *entries);
+/* Does a read hold it? */
+bool pl_storage_is_held(const pl_storage_t *storage, uint64_t chain,
+                        pl_page_key_t key);
+/* How many of the first n entries, held since then, are still kept as they were:
+ * what a read brought of the others is not to be used. */
+int32_t pl_storage_sound(const pl_storage_t *storage,
+                         const pl_storage_entry_t *entries, int32_t n);
+/* Nothing was read, so nothing is known of them. */
+void pl_storage_unhold(pl_storage_t *storage, const pl_storage_entry_t *entries,
+                       int32_t n);
 /* The read has ended: the first n_good of the n entries were sound on all
  * ranks; one after them was not and is dropped, with all that needs it. */
 PL_MUST_CHECK pl_status_t pl_storage_release(pl_storage_t *storage,
@@ -136,14 +151,15 @@ PL_MUST_CHECK pl_status_t pl_storage_release(pl_storage_t *storage,
 
 /* Is it time?  When enough is kept that no index names (an eighth of what one
  * does, at least PL_STORAGE_PUBLISH pages), or places that a publication would
- * free were wanted. */
+ * free were wanted; after one that failed, when that is so anew. */
 #define PL_STORAGE_PUBLISH 256
 bool pl_storage_wants_publication(const pl_storage_t *storage);
 /* Does the last index say anything else than what is kept? */
 bool pl_storage_has_changed(const pl_storage_t *storage);
 /* A publication begins: it names what is kept now. */
 void pl_storage_publish(pl_storage_t *storage);
-/* It has ended.  good: what was dropped before it began is free. */
+/* It has ended.  good: what was dropped before it began is free.  The event has
+ * no operation: the owner fills it in. */
 PL_MUST_CHECK pl_status_t pl_storage_published(pl_storage_t *storage,
                                                bool good);
 
