@@ -90,6 +90,39 @@ static bool read_scaled(const pl_option_t *option, const suffix_t *suffixes,
     return true;
 }
 
+#define GIGABYTE INT64_C(1000000000)
+
+/* "64", "0.25": exact, in bytes. */
+static bool read_gigabytes(const pl_option_t *option, const char *text,
+                           int64_t *value_p)
+{
+    int64_t unit = GIGABYTE;
+    const char *end;
+    int64_t value;
+
+    if ((*text == '-') || !read_digits(text, &end, &value) ||
+        (value > INT64_MAX / GIGABYTE - 1)) {
+        return false;
+    }
+    value *= GIGABYTE;
+    if (*end == '.') {
+        end++;
+        do {
+            unit /= 10;
+            if ((*end < '0') || (*end > '9') || (unit == 0)) {
+                return false;
+            }
+            value += (*end - '0') * unit;
+            end++;
+        } while (*end != '\0');
+    }
+    if ((*end != '\0') || (value < option->min) || (value > option->max)) {
+        return false;
+    }
+    *value_p = value;
+    return true;
+}
+
 static bool read_flag(const char *text, bool *value_p)
 {
     static const char *const YES[] = {"true", "on", "yes", "1"};
@@ -188,6 +221,9 @@ pl_status_t pl_option_read(const pl_option_t *option, const char *text,
     case PL_OPTION_BYTES:
         good = read_scaled(option, SIZES, text, slot);
         break;
+    case PL_OPTION_GIGABYTES:
+        good = read_gigabytes(option, text, slot);
+        break;
     case PL_OPTION_DURATION:
         good = read_scaled(option, TIMES, text, slot);
         break;
@@ -238,6 +274,9 @@ void pl_option_expected(const pl_option_t *option, pl_text_t *text)
         pl_text_add(text, "a number of bytes");
         add_range(option, text);
         pl_text_add(text, ", as 4096, 64KiB, 2MiB or 1GiB");
+        break;
+    case PL_OPTION_GIGABYTES:
+        pl_text_add(text, "a number of GB (10^9 bytes), as 64 or 0.5");
         break;
     case PL_OPTION_DURATION:
         pl_text_add(text, "a time, as 5ns, 5us, 5ms or 5s, in ns");
@@ -299,6 +338,21 @@ static void add_scaled(pl_text_t *text, const suffix_t *suffixes, int64_t value)
     pl_text_add(text, "%" PRId64 "%s", value / s->factor, s->name);
 }
 
+/* Without zeros behind the last digit that counts. */
+static void add_gigabytes(pl_text_t *text, int64_t bytes)
+{
+    int64_t rest = bytes % GIGABYTE;
+    int digits   = 9;
+
+    pl_text_add(text, "%" PRId64, bytes / GIGABYTE);
+    if (rest != 0) {
+        for (; rest % 10 == 0; rest /= 10) {
+            digits--;
+        }
+        pl_text_add(text, ".%0*" PRId64, digits, rest);
+    }
+}
+
 static void add_lists(pl_text_t *text, const pl_option_t *option,
                       const void *slot)
 {
@@ -333,6 +387,9 @@ pl_status_t pl_option_value_text(const pl_option_t *option, const void *values,
         break;
     case PL_OPTION_BYTES:
         add_scaled(&text, SIZES, *(const int64_t *)slot);
+        break;
+    case PL_OPTION_GIGABYTES:
+        add_gigabytes(&text, *(const int64_t *)slot);
         break;
     case PL_OPTION_DURATION:
         add_scaled(&text, TIMES, *(const int64_t *)slot);

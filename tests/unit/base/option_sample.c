@@ -11,6 +11,8 @@ static const pl_option_t OPTIONS[] = {
      INT64_MIN, INT64_MAX, COOK, true, offsetof(sample_t, any)},
     {"heat", "size", 0, PL_OPTION_BYTES, "64KiB", "bytes", "How large.", NULL,
      0, INT64_MAX, COOK, true, offsetof(sample_t, size)},
+    {"heat", "room", 0, PL_OPTION_GIGABYTES, "0.5", "GB", "How much room.", NULL,
+     1, INT64_C(8000000000), COOK, true, offsetof(sample_t, room)},
     {"heat", "wait", 0, PL_OPTION_DURATION, "5ms", "ms", "How long.", NULL, 0,
      INT64_MAX, COOK, true, offsetof(sample_t, wait)},
     {"heat", "page-count", 0, PL_OPTION_PAGES, "unlimited", "pages",

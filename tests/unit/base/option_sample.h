@@ -13,6 +13,7 @@ typedef struct sample {
     int64_t count;
     int64_t any;
     int64_t size;
+    int64_t room;
     int64_t wait;
     int64_t pages;
     char *name;

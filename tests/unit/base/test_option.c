@@ -1,6 +1,7 @@
 /* base/option.h: values, layers, verdicts, help; and random argument lists. */
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -154,6 +155,37 @@ START_TEST(sizes_and_times_have_suffixes)
     ck_assert(values.wait == INT64_C(3000000000));
     refused("--wait", "3m", "'3m'", "5ms");
     refused("--wait", "9223372037s", "--wait", "a time");
+}
+END_TEST
+
+START_TEST(gigabytes_are_exact)
+{
+    char *text = NULL;
+
+    ck_assert_int_eq(values.room, 500000000);
+    good("--room", "8");
+    ck_assert_int_eq(values.room, INT64_C(8000000000));
+    good("--room", "1.000000001");
+    ck_assert_int_eq(values.room, 1000000001);
+    good("--room=0.25", NULL);
+    ck_assert_int_eq(values.room, 250000000);
+    for (size_t i = 0; i < SAMPLE_TABLE.n; i++) {
+        if (strcmp(SAMPLE_TABLE.options[i].name, "room") == 0) {
+            ck_assert_int_eq(pl_option_value_text(&SAMPLE_TABLE.options[i],
+                                                  &values, &text),
+                             PL_OK);
+        }
+    }
+    ck_assert_str_eq(text, "0.25");
+    free(text);
+    refused("--room", "0", "'0'", "GB");
+    refused("--room", "8.5", "'8.5'", "10^9 bytes");
+    refused("--room", "1.", "'1.'", "GB");
+    refused("--room", ".5", "'.5'", "GB");
+    refused("--room", "-1", "'-1'", "GB");
+    refused("--room", "1GB", "'1GB'", "GB");
+    refused("--room", "1.0000000001", "--room", "GB");
+    refused("--room", "99999999999999", "--room", "GB");
 }
 END_TEST
 
@@ -354,7 +386,8 @@ START_TEST(recorded_values_parse_to_themselves)
 {
     const char *argv[] = {"--count=8",      "--size=3MiB",   "--wait=1500us",
                           "--page-count=7", "--color=blue",  "--widths=4,5",
-                          "--hot",          "--name=secret", "--fault=x"};
+                          "--hot",          "--name=secret", "--fault=x",
+                          "--room=1.5"};
     pl_option_pair_t *pairs = NULL;
     pl_option_pair_t *again = NULL;
     size_t n_again          = 0;
@@ -362,12 +395,12 @@ START_TEST(recorded_values_parse_to_themselves)
     char text[512]          = "";
 
     ck_assert_int_eq(
-        pl_option_arguments(&SAMPLE_TABLE, COOK, 9, argv, &values, &words)
+        pl_option_arguments(&SAMPLE_TABLE, COOK, 10, argv, &values, &words)
             .verdict,
         PL_OPTION_OKAY);
     ck_assert_int_eq(
         pl_option_effective(&SAMPLE_TABLE, COOK, &values, &pairs, &n), PL_OK);
-    ck_assert_uint_eq(n, 9); /* neither `name` nor the other verb's */
+    ck_assert_uint_eq(n, 10); /* neither `name` nor the other verb's */
     for (size_t i = 0; i < n; i++) {
         size_t used = strlen(text);
 
@@ -387,7 +420,7 @@ START_TEST(recorded_values_parse_to_themselves)
     }
     ck_assert_str_eq(pairs[2].value, "0");
     ck_assert_str_eq(pairs[3].value, "3MiB");
-    ck_assert_str_eq(pairs[4].value, "1500us");
+    ck_assert_str_eq(pairs[5].value, "1500us");
     pl_option_pairs_free(pairs, n);
     pl_option_pairs_free(again, n_again);
 }
@@ -570,6 +603,7 @@ static TCase *values_case(void)
     tcase_add_test(tcase, flags_take_a_value_only_when_attached);
     tcase_add_test(tcase, integers_are_whole_and_in_range);
     tcase_add_test(tcase, sizes_and_times_have_suffixes);
+    tcase_add_test(tcase, gigabytes_are_exact);
     tcase_add_test(tcase, pages_may_be_unlimited);
     tcase_add_test(tcase, choices_are_words_and_lists_are_numbers);
     return tcase;
