@@ -130,6 +130,9 @@ static pl_status_t load(const pl_snapshot_t *snapshot, nodes_t *nodes)
     PL_TRY(pl_inspect_layout(snapshot, &nodes->layout));
     PL_TRY(pl_inspect_columns(snapshot, "/hicache/nodes", SPECS, COLUMNS,
                               nodes->columns, &nodes->n));
+    PL_TRY(pl_snapshot_check_tree(snapshot, "/hicache/nodes/parent",
+                                  nodes->columns[ID].items,
+                                  nodes->columns[PARENT].items, nodes->n));
     return load_lists(snapshot, nodes);
 }
 

@@ -1,18 +1,29 @@
+/* The asking side: nothing of the file gets into this process unseen. */
 #include "store/reader.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#include "base/hash.h"
 #include "store/h5.h"
-#include "store/reader_internal.h"
-#include "store/seal.h"
-#include "store/snapshot.h"
+#include "store/reader_wire.h"
+
+struct pl_snapshot {
+    char *path;
+    const pl_log_t *log;
+    pid_t child; /* the process that reads; 0: it is gone */
+    int fd;      /* to it; -1 */
+    int64_t minor;
+};
 
 pl_status_t pl_snapshot_refuse(const pl_snapshot_t *snapshot,
                                const char *object, const char *format, ...)
@@ -28,158 +39,231 @@ pl_status_t pl_snapshot_refuse(const pl_snapshot_t *snapshot,
     return PL_ERR_INPUT;
 }
 
-pl_status_t pl_snapshot_no_memory(const pl_snapshot_t *snapshot,
-                                  const char *object)
+static pl_status_t no_memory(const pl_snapshot_t *snapshot, const char *object)
 {
     pl_log(snapshot->log, PL_LOG_ERROR, "%s: %s: out of memory", snapshot->path,
            object);
     return PL_ERR_MEMORY;
 }
 
-/* ---- objects ---- */
+/* ---- the process that reads ---- */
 
-/* Each step of an absolute path must be a plain link within the file. */
-static bool is_linked_plainly(const pl_snapshot_t *snapshot, const char *path)
+/* In the child.  What it says of its own end is for nobody. */
+static void read_for_other(int fd, const char *path, pl_log_level_t level)
 {
-    char part[256];
-    size_t n = strlen(path);
+    static const int SIGNALS[]  = {SIGSEGV, SIGBUS, SIGFPE, SIGILL,
+                                   SIGABRT, SIGINT, SIGTERM};
+    const struct rlimit no_core = {0, 0};
+    int nowhere                 = open("/dev/null", O_RDWR);
 
-    if (n >= sizeof(part)) {
+    for (size_t i = 0; i < sizeof(SIGNALS) / sizeof(SIGNALS[0]); i++) {
+        (void)signal(SIGNALS[i], SIG_DFL);
+    }
+    (void)setrlimit(RLIMIT_CORE, &no_core);
+    (void)dup2(nowhere, STDOUT_FILENO);
+    (void)dup2(nowhere, STDERR_FILENO);
+    (void)H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    pl_wire_serve(fd, path, level);
+}
+
+/* No thread of ours is inside HDF5 while its state is copied. */
+static pid_t start_child(const pl_snapshot_t *snapshot, int theirs)
+{
+    pl_log_level_t level =
+        snapshot->log == NULL ? PL_LOG_ERROR : snapshot->log->level;
+    pl_h5_quiet_t quiet = pl_h5_quiet();
+    pid_t child         = fork();
+
+    if (child == 0) {
+        (void)close(snapshot->fd);
+        read_for_other(theirs, snapshot->path, level);
+        _exit(0);
+    }
+    pl_h5_loud(quiet);
+    return child;
+}
+
+static pl_status_t start(pl_snapshot_t *snapshot)
+{
+    int ends[2] = {-1, -1};
+    pid_t child = -1;
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0) {
+        snapshot->fd = ends[0];
+        child        = start_child(snapshot, ends[1]);
+        (void)close(ends[1]);
+    }
+    if (child < 0) {
+        pl_log(snapshot->log, PL_LOG_ERROR,
+               "cannot read %s: no process can be started for it: %s",
+               snapshot->path, strerror(errno));
+        return PL_ERR_MEMORY;
+    }
+    snapshot->child = child;
+    return PL_OK;
+}
+
+/* It has nothing that is worth to be kept. */
+static void stop(pl_snapshot_t *snapshot)
+{
+    if (snapshot->fd >= 0) {
+        (void)close(snapshot->fd);
+        snapshot->fd = -1;
+    }
+    if (snapshot->child > 0) {
+        (void)kill(snapshot->child, SIGKILL);
+        while ((waitpid(snapshot->child, NULL, 0) < 0) && (errno == EINTR)) {
+        }
+        snapshot->child = 0;
+    }
+}
+
+/* ---- one question and its answer ---- */
+
+typedef struct reply {
+    pl_snapshot_visit_t visit; /* or NULL */
+    void *context;
+    bool has_said; /* an error, in this call */
+    bool no_room;  /* for the items */
+    pl_status_t visited;
+    char *text;                  /* owned */
+    pl_snapshot_column_t column; /* owned */
+    int64_t number;
+    const char *object; /* asked for */
+} reply_t;
+
+static pl_status_t broken(pl_snapshot_t *snapshot, const reply_t *reply)
+{
+    stop(snapshot);
+    if (reply->no_room) {
+        return no_memory(snapshot, reply->object);
+    }
+    if (!reply->has_said) {
+        (void)pl_snapshot_refuse(
+            snapshot, reply->object,
+            "cannot be read: it breaks the program that "
+            "reads it, or never ends; the file is damaged");
+    }
+    return PL_ERR_INPUT;
+}
+
+/* `text` has n bytes and a NUL behind them. */
+static void take_text(const pl_snapshot_t *snapshot,
+                      const pl_wire_frame_t *frame, char *text, size_t n,
+                      reply_t *reply)
+{
+    size_t n_name = strlen(text) + 1;
+
+    if (frame->kind == PL_WIRE_LOG) {
+        reply->has_said |= frame->number == PL_LOG_ERROR;
+        pl_log(snapshot->log, (pl_log_level_t)frame->number, "%s", text);
+    } else if (frame->kind == PL_WIRE_STRING) {
+        free(reply->text);
+        reply->text = strdup(text);
+    } else if ((reply->visit != NULL) && (reply->visited == PL_OK) &&
+               (n_name < n)) {
+        reply->visited = reply->visit(reply->context, text, text + n_name,
+                                      frame->number != 0);
+    }
+}
+
+static bool receive_text(const pl_snapshot_t *snapshot,
+                         const pl_wire_frame_t *frame, reply_t *reply)
+{
+    size_t n   = (size_t)frame->n_bytes;
+    char *text = n <= 2 * PL_WIRE_TEXT ? calloc(n + 1, 1) : NULL;
+    bool good  = (text != NULL) &&
+                pl_wire_receive(snapshot->fd, text, n, PL_SNAPSHOT_SECONDS);
+
+    if (good) {
+        take_text(snapshot, frame, text, n, reply);
+    }
+    free(text);
+    return good;
+}
+
+static bool receive_items(const pl_snapshot_t *snapshot,
+                          const pl_wire_frame_t *frame, reply_t *reply)
+{
+    pl_snapshot_column_t *column = &reply->column;
+    size_t n                     = (size_t)frame->n_bytes;
+
+    if ((column->items != NULL) || (frame->columns == 0) ||
+        (frame->rows > SIZE_MAX / sizeof(int64_t) / frame->columns) ||
+        (frame->rows * frame->columns * sizeof(int64_t) != n)) {
         return false;
     }
-    for (size_t i = 1; i <= n; i++) {
-        H5L_info_t link;
+    column->rows    = (size_t)frame->rows;
+    column->columns = (size_t)frame->columns;
+    column->items   = malloc(n > 0 ? n : 1);
+    reply->no_room  = column->items == NULL;
+    return (column->items != NULL) &&
+           pl_wire_receive(snapshot->fd, column->items, n, PL_SNAPSHOT_SECONDS);
+}
 
-        if ((path[i] != '/') && (path[i] != '\0')) {
-            continue;
+static pl_status_t receive_reply(pl_snapshot_t *snapshot, reply_t *reply)
+{
+    pl_wire_frame_t frame;
+
+    while (pl_wire_receive(snapshot->fd, &frame, sizeof(frame),
+                           PL_SNAPSHOT_SECONDS)) {
+        if (frame.kind == PL_WIRE_DONE) {
+            reply->number = frame.number;
+            return (pl_status_t)frame.status;
         }
-        memcpy(part, path, i);
-        part[i] = '\0';
-        if ((i > 1) &&
-            ((H5Lexists(snapshot->file, part, H5P_DEFAULT) <= 0) ||
-             (H5Lget_info(snapshot->file, part, &link, H5P_DEFAULT) < 0) ||
-             (link.type != H5L_TYPE_HARD))) {
-            return false;
+        if (!(frame.kind == PL_WIRE_ITEMS
+                  ? receive_items(snapshot, &frame, reply)
+                  : receive_text(snapshot, &frame, reply))) {
+            break;
         }
     }
-    return true;
+    return broken(snapshot, reply);
 }
 
-hid_t pl_snapshot_object(const pl_snapshot_t *snapshot, const char *path,
-                         H5I_type_t kind)
+static pl_status_t ask(const pl_snapshot_t *asked, pl_wire_request_t request,
+                       const char *path, const char *name, reply_t *reply)
 {
-    hid_t id;
+    /* The reader's state, which is the same snapshot before and after. */
+    pl_snapshot_t *snapshot = (pl_snapshot_t *)(uintptr_t)asked;
+    pl_status_t status;
 
-    if (!is_linked_plainly(snapshot, path)) {
-        return -1;
+    reply->object = path;
+    if ((strlen(path) >= PL_WIRE_NAME) || (strlen(name) >= PL_WIRE_NAME)) {
+        return pl_snapshot_refuse(snapshot, path, "the name is too long");
     }
-    id = H5Oopen(snapshot->file, path, H5P_DEFAULT);
-    if ((id >= 0) && (H5Iget_type(id) != kind)) {
-        (void)H5Oclose(id);
-        return -1;
+    memcpy(request.path, path, strlen(path) + 1);
+    memcpy(request.name, name, strlen(name) + 1);
+    if ((snapshot->child == 0) ||
+        !pl_wire_send(snapshot->fd, &request, sizeof(request))) {
+        return broken(snapshot, reply);
     }
-    return id;
+    status = receive_reply(snapshot, reply);
+    return status == PL_OK ? reply->visited : status;
 }
 
-bool pl_snapshot_has(const pl_snapshot_t *snapshot, const char *path)
-{
-    hid_t id = pl_snapshot_object(snapshot, path, H5I_GROUP);
-
-    if (id >= 0) {
-        (void)H5Oclose(id);
-    }
-    return id >= 0;
-}
-
-/* ---- opening ---- */
-
-/* Is it what it says it is, and may we read it? */
-static pl_status_t check_version(pl_snapshot_t *snapshot)
-{
-    int64_t version[2] = {0};
-    char *format       = NULL;
-    pl_status_t status = pl_snapshot_text(snapshot, "/", "format", &format);
-    bool is_ours;
-
-    if (status == PL_ERR_MEMORY) {
-        return status;
-    }
-    is_ours = (status == PL_OK) && (strcmp(format, PL_SNAPSHOT_FORMAT) == 0);
-    free(format);
-    if (!is_ours) {
-        return status != PL_OK
-                   ? status
-                   : pl_snapshot_refuse(snapshot, "/format",
-                                        "is not '" PL_SNAPSHOT_FORMAT
-                                        "'; expected a snapshot that `pagelane "
-                                        "run --snapshot` has written");
-    }
-    PL_TRY(pl_snapshot_integers(snapshot, "/", "schema_version", 2, version));
-    if ((version[0] != PL_SNAPSHOT_MAJOR) || (version[1] < 0)) {
-        return pl_snapshot_refuse(
-            snapshot, "/schema_version",
-            "%" PRId64 ".%" PRId64
-            " cannot be read; this program reads version %d of any minor; use "
-            "the pagelane that wrote the file",
-            version[0], version[1], PL_SNAPSHOT_MAJOR);
-    }
-    snapshot->minor = version[1];
-    return PL_OK;
-}
-
-static pl_status_t open_file(pl_snapshot_t *snapshot)
-{
-    struct stat about;
-
-    if (stat(snapshot->path, &about) != 0) {
-        pl_log(snapshot->log, PL_LOG_ERROR, "cannot read %s: %s",
-               snapshot->path, strerror(errno));
-        return PL_ERR_INPUT;
-    }
-    if (!S_ISREG(about.st_mode)) {
-        pl_log(snapshot->log, PL_LOG_ERROR,
-               "cannot read %s: it is no regular file; expected a snapshot",
-               snapshot->path);
-        return PL_ERR_INPUT;
-    }
-    snapshot->file_bytes = (uint64_t)about.st_size;
-    if (H5Fis_hdf5(snapshot->path) == 0) {
-        pl_log(snapshot->log, PL_LOG_ERROR,
-               "cannot read %s: it is no HDF5 file; expected a snapshot",
-               snapshot->path);
-        return PL_ERR_INPUT;
-    }
-    PL_TRY(pl_seal_check(snapshot->path, snapshot->log));
-    snapshot->file = H5Fopen(snapshot->path, H5F_ACC_RDONLY, H5P_DEFAULT);
-    if (snapshot->file < 0) {
-        (void)pl_h5_failed(snapshot->log, "read", snapshot->path);
-        return PL_ERR_INPUT;
-    }
-    return PL_OK;
-}
+/* ---- what can be asked ---- */
 
 pl_status_t pl_snapshot_open(const char *path, const pl_log_t *log,
                              pl_snapshot_t **snapshot_p)
 {
     pl_snapshot_t *snapshot = calloc(1, sizeof(*snapshot));
+    reply_t reply           = {.object = "/"};
     pl_status_t status;
 
-    if (snapshot == NULL) {
+    if (snapshot != NULL) {
+        snapshot->log  = log;
+        snapshot->fd   = -1;
+        snapshot->path = strdup(path);
+    }
+    if ((snapshot == NULL) || (snapshot->path == NULL)) {
+        free(snapshot);
         pl_log(log, PL_LOG_ERROR, "%s: out of memory", path);
         return PL_ERR_MEMORY;
     }
-    snapshot->log   = log;
-    snapshot->file  = -1;
-    snapshot->quiet = pl_h5_quiet();
-    snapshot->path  = strdup(path);
-    if (snapshot->path == NULL) {
-        pl_log(log, PL_LOG_ERROR, "%s: out of memory", path);
-        status = PL_ERR_MEMORY;
-        goto err_close;
-    }
-    PL_TRY_GOTO(status, open_file(snapshot), err_close);
-    PL_TRY_GOTO(status, check_version(snapshot), err_close);
-    *snapshot_p = snapshot;
+    PL_TRY_GOTO(status, start(snapshot), err_close);
+    PL_TRY_GOTO(status, receive_reply(snapshot, &reply), err_close);
+    snapshot->minor = reply.number;
+    *snapshot_p     = snapshot;
     return PL_OK;
 
 err_close:
@@ -192,10 +276,7 @@ void pl_snapshot_close(pl_snapshot_t *snapshot)
     if (snapshot == NULL) {
         return;
     }
-    if (snapshot->file >= 0) {
-        (void)H5Fclose(snapshot->file);
-    }
-    pl_h5_loud(snapshot->quiet);
+    stop(snapshot);
     free(snapshot->path);
     free(snapshot);
 }
@@ -205,241 +286,75 @@ int64_t pl_snapshot_minor(const pl_snapshot_t *snapshot)
     return snapshot->minor;
 }
 
-/* ---- datasets ---- */
-
-/* Deflate makes at most 1,032 bytes of one. */
-enum { LARGEST_RATIO = 1032 };
-
-/* Only what a snapshot has: bytes in this file, packed by filters that come
- * with HDF5. */
-static bool is_stored_plainly(hid_t dataset)
+bool pl_snapshot_has(const pl_snapshot_t *snapshot, const char *path)
 {
-    hid_t list   = H5Dget_create_plist(dataset);
-    bool plainly = list >= 0;
+    pl_wire_request_t request = {.ask = PL_ASK_HAS};
+    reply_t reply             = {.has_said = true}; /* this one is silent */
 
-    if (plainly) {
-        H5D_layout_t layout = H5Pget_layout(list);
-        int n_filters       = H5Pget_nfilters(list);
-
-        plainly = ((layout == H5D_CONTIGUOUS) || (layout == H5D_CHUNKED) ||
-                   (layout == H5D_COMPACT)) &&
-                  (H5Pget_external_count(list) == 0) && (n_filters >= 0);
-        for (int i = 0; plainly && (i < n_filters); i++) {
-            unsigned flags, config;
-            size_t n_values     = 0;
-            H5Z_filter_t filter = H5Pget_filter2(
-                list, (unsigned)i, &flags, &n_values, NULL, 0, NULL, &config);
-
-            plainly = (filter == H5Z_FILTER_DEFLATE) ||
-                      (filter == H5Z_FILTER_SHUFFLE) ||
-                      (filter == H5Z_FILTER_FLETCHER32);
-        }
-        (void)H5Pclose(list);
-    }
-    return plainly;
+    return (ask(snapshot, request, path, "", &reply) == PL_OK) &&
+           (reply.number != 0);
 }
 
-static bool has_item_type(hid_t dataset, pl_item_t item)
+pl_status_t pl_snapshot_integer(const pl_snapshot_t *snapshot,
+                                const char *group, const char *name,
+                                int64_t min, int64_t max, int64_t *value_p)
 {
-    hid_t type = H5Dget_type(dataset);
-    bool is_unsigned =
-        (item == PL_ITEM_U8) || (item == PL_ITEM_U32) || (item == PL_ITEM_U64);
-    bool has = (type >= 0) && (H5Tget_class(type) == H5T_INTEGER) &&
-               (H5Tget_size(type) == pl_item_bytes(item, 0)) &&
-               ((H5Tget_sign(type) == H5T_SGN_NONE) == is_unsigned);
+    pl_wire_request_t request = {.ask = PL_ASK_INTEGER, .min = min, .max = max};
+    reply_t reply             = {0};
 
-    if (type >= 0) {
-        (void)H5Tclose(type);
-    }
-    return has;
-}
-
-static const char *type_name(pl_item_t item)
-{
-    static const char *const NAMES[] = {
-        [PL_ITEM_I8] = "I8",       [PL_ITEM_U8] = "U8",   [PL_ITEM_I32] = "I32",
-        [PL_ITEM_U32] = "U32",     [PL_ITEM_I64] = "I64", [PL_ITEM_U64] = "U64",
-        [PL_ITEM_TEXT] = "String",
-    };
-
-    return NAMES[item];
-}
-
-/* Rows and columns as they stand in the file. */
-static pl_status_t get_shape(const pl_snapshot_t *snapshot, const char *path,
-                             hid_t dataset, size_t rows, size_t columns,
-                             pl_snapshot_column_t *column)
-{
-    hsize_t dims[2] = {0, 1};
-    hid_t space     = H5Dget_space(dataset);
-    int n_dims      = space < 0 ? -1 : H5Sget_simple_extent_ndims(space);
-    int wanted      = columns > 0 ? 2 : 1;
-
-    if (n_dims == wanted) {
-        (void)H5Sget_simple_extent_dims(space, dims, NULL);
-    }
-    if (space >= 0) {
-        (void)H5Sclose(space);
-    }
-    if (n_dims != wanted) {
-        return pl_snapshot_refuse(
-            snapshot, path, "has %d dimensions; expected %d", n_dims, wanted);
-    }
-    if ((rows != PL_ANY_ROWS) && (dims[0] != rows)) {
-        return pl_snapshot_refuse(snapshot, path,
-                                  "has %" PRIu64 " rows; expected %zu",
-                                  (uint64_t)dims[0], rows);
-    }
-    if ((columns > 0) && (dims[1] != columns)) {
-        return pl_snapshot_refuse(snapshot, path,
-                                  "has %" PRIu64 " columns; expected %zu",
-                                  (uint64_t)dims[1], columns);
-    }
-    column->rows    = (size_t)dims[0];
-    column->columns = columns > 0 ? columns : 1;
+    PL_TRY(ask(snapshot, request, group, name, &reply));
+    *value_p = reply.number;
     return PL_OK;
 }
 
-/* Could the file hold that many items? */
-static pl_status_t check_size(const pl_snapshot_t *snapshot, const char *path,
-                              hid_t dataset, size_t item_bytes,
-                              const pl_snapshot_column_t *column)
+pl_status_t pl_snapshot_text(const pl_snapshot_t *snapshot, const char *group,
+                             const char *name, char **text_p)
 {
-    uint64_t most = (uint64_t)H5Dget_storage_size(dataset);
+    pl_wire_request_t request = {.ask = PL_ASK_TEXT};
+    reply_t reply             = {0};
+    pl_status_t status        = ask(snapshot, request, group, name, &reply);
 
-    most = most < snapshot->file_bytes ? most : snapshot->file_bytes;
-    most =
-        most > UINT64_MAX / LARGEST_RATIO ? UINT64_MAX : most * LARGEST_RATIO;
-    if ((column->rows > 0) &&
-        (column->rows > most / item_bytes / column->columns)) {
-        return pl_snapshot_refuse(snapshot, path,
-                                  "says it has %zu rows, which its bytes in "
-                                  "the file cannot hold; it is not whole",
-                                  column->rows);
+    if ((status == PL_OK) && (reply.text == NULL)) {
+        status = no_memory(snapshot, group);
     }
+    if (status != PL_OK) {
+        free(reply.text);
+        return status;
+    }
+    *text_p = reply.text;
     return PL_OK;
 }
 
-/* The bytes as they are, with the digest beside them. */
-static pl_status_t check_digest(const pl_snapshot_t *snapshot, const char *path,
-                                hid_t dataset, const void *bytes, size_t n)
+pl_status_t pl_snapshot_attributes(const pl_snapshot_t *snapshot,
+                                   const char *group, pl_snapshot_visit_t visit,
+                                   void *context)
 {
-    uint64_t digest;
+    pl_wire_request_t request = {.ask = PL_ASK_ATTRIBUTES};
+    reply_t reply             = {.visit = visit, .context = context};
 
-    if (H5Aexists(dataset, "xxh3_64") <= 0) {
-        return PL_OK; /* whoever edits a file takes it away */
-    }
-    PL_TRY(pl_snapshot_digest(snapshot, path, dataset, &digest));
-    if (digest != pl_hash64(bytes, n, 0)) {
-        return pl_snapshot_refuse(snapshot, path,
-                                  "its bytes do not have the digest that "
-                                  "stands beside them; the file was changed "
-                                  "or damaged");
-    }
-    return PL_OK;
-}
-
-/* From item_bytes each to int64, in place, back to front. */
-static void widen(int64_t *items, size_t n, pl_item_t item)
-{
-    const void *narrow = items;
-
-    for (size_t i = n; i-- > 0;) {
-        switch (item) {
-        case PL_ITEM_I8:
-            items[i] = (int64_t)((const int8_t *)narrow)[i];
-            break;
-        case PL_ITEM_U8:
-            items[i] = ((const uint8_t *)narrow)[i];
-            break;
-        case PL_ITEM_I32:
-            items[i] = ((const int32_t *)narrow)[i];
-            break;
-        case PL_ITEM_U32:
-            items[i] = ((const uint32_t *)narrow)[i];
-            break;
-        case PL_ITEM_I64:
-        case PL_ITEM_U64:
-        case PL_ITEM_TEXT:
-            break;
-        }
-    }
-}
-
-static pl_status_t read_items(const pl_snapshot_t *snapshot, const char *path,
-                              hid_t dataset, pl_item_t item,
-                              pl_snapshot_column_t *column)
-{
-    size_t n   = column->rows * column->columns;
-    hid_t type = pl_h5_memory_type(item, 0);
-    pl_status_t status;
-
-    column->items = calloc(n > 0 ? n : 1, sizeof(*column->items));
-    if (column->items == NULL) {
-        status = pl_snapshot_no_memory(snapshot, path);
-        goto close_type;
-    }
-    if ((n > 0) && (H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT,
-                            column->items) < 0)) {
-        char reason[256];
-
-        pl_h5_reason(reason, sizeof(reason));
-        status =
-            pl_snapshot_refuse(snapshot, path, "cannot be read: %s", reason);
-        goto free_items;
-    }
-    PL_TRY_GOTO(status,
-                check_digest(snapshot, path, dataset, column->items,
-                             n * pl_item_bytes(item, 0)),
-                free_items);
-    widen(column->items, n, item);
-    goto close_type;
-
-free_items:
-    pl_snapshot_column_free(column);
-close_type:
-    if (type >= 0) {
-        (void)H5Tclose(type);
-    }
-    return status;
+    return ask(snapshot, request, group, "", &reply);
 }
 
 pl_status_t pl_snapshot_read(const pl_snapshot_t *snapshot, const char *path,
                              pl_item_t item, size_t rows, size_t columns,
                              pl_snapshot_column_t *column_p)
 {
-    pl_snapshot_column_t column = {0};
-    hid_t dataset = pl_snapshot_object(snapshot, path, H5I_DATASET);
-    pl_status_t status;
+    pl_wire_request_t request = {.ask     = PL_ASK_READ,
+                                 .item    = (int32_t)item,
+                                 .rows    = rows,
+                                 .columns = columns};
+    reply_t reply             = {0};
+    pl_status_t status        = ask(snapshot, request, path, "", &reply);
 
-    if (dataset < 0) {
-        return pl_snapshot_refuse(snapshot, path, "there is no such dataset");
+    if ((status == PL_OK) && (reply.column.items == NULL)) {
+        status = no_memory(snapshot, path);
     }
-    if (!has_item_type(dataset, item)) {
-        status = pl_snapshot_refuse(
-            snapshot, path, "has another type; expected %s", type_name(item));
-        goto close_dataset;
+    if (status != PL_OK) {
+        pl_snapshot_column_free(&reply.column);
+        return status;
     }
-    if (!is_stored_plainly(dataset)) {
-        status = pl_snapshot_refuse(snapshot, path,
-                                    "its bytes lie in other files or are "
-                                    "packed in a way no snapshot is");
-        goto close_dataset;
-    }
-    PL_TRY_GOTO(status,
-                get_shape(snapshot, path, dataset, rows, columns, &column),
-                close_dataset);
-    PL_TRY_GOTO(
-        status,
-        check_size(snapshot, path, dataset, pl_item_bytes(item, 0), &column),
-        close_dataset);
-    PL_TRY_GOTO(status, read_items(snapshot, path, dataset, item, &column),
-                close_dataset);
-    *column_p = column;
-
-close_dataset:
-    (void)H5Dclose(dataset);
-    return status;
+    *column_p = reply.column;
+    return PL_OK;
 }
 
 pl_status_t pl_snapshot_read_offsets(const pl_snapshot_t *snapshot,
@@ -451,7 +366,7 @@ pl_status_t pl_snapshot_read_offsets(const pl_snapshot_t *snapshot,
 
     PL_TRY(pl_snapshot_read(snapshot, path, PL_ITEM_I64, n + 1, 0, &column));
     if (column.items == NULL) {
-        return pl_snapshot_no_memory(snapshot, path);
+        return no_memory(snapshot, path);
     }
     if (column.items[0] != 0) {
         why = "does not begin at 0";
@@ -476,4 +391,90 @@ void pl_snapshot_column_free(pl_snapshot_column_t *column)
 {
     free(column->items);
     *column = (pl_snapshot_column_t){0};
+}
+
+/* ---- nodes ---- */
+
+/* Which of the ids it is; n: none of them. */
+static size_t find_id(const int64_t *ids, size_t n, int64_t id)
+{
+    size_t low  = 0;
+    size_t high = n;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (ids[middle] < id) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return (low < n) && (ids[low] == id) ? low : n;
+}
+
+/* Up from each node until the root, or what an earlier way has come by: walk[i]
+ * is the way (1 ..) that came by node i first.  Returns the node at which a way
+ * meets itself; n: none. */
+static size_t find_cycle(const size_t *parents, size_t n, size_t *walk)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t at = i;
+
+        while ((at < n) && (walk[at] == 0)) {
+            walk[at] = i + 1;
+            at       = parents[at];
+        }
+        if ((at < n) && (walk[at] == i + 1)) {
+            return at;
+        }
+    }
+    return n;
+}
+
+static pl_status_t check_parents(const pl_snapshot_t *snapshot,
+                                 const char *object, const int64_t *ids,
+                                 const int64_t *parents, size_t n,
+                                 size_t *places)
+{
+    size_t cycle;
+
+    for (size_t i = 0; i < n; i++) {
+        places[i] = parents[i] == 0 ? n : find_id(ids, n, parents[i]);
+        if ((parents[i] != 0) && (places[i] == n)) {
+            return pl_snapshot_refuse(snapshot, object,
+                                      "node %" PRId64 " lies below %" PRId64
+                                      ", which is no node",
+                                      ids[i], parents[i]);
+        }
+    }
+    cycle = find_cycle(places, n, places + n);
+    return cycle == n ? PL_OK
+                      : pl_snapshot_refuse(snapshot, object,
+                                           "node %" PRId64 " lies below itself",
+                                           ids[cycle]);
+}
+
+pl_status_t pl_snapshot_check_tree(const pl_snapshot_t *snapshot,
+                                   const char *object, const int64_t *ids,
+                                   const int64_t *parents, size_t n)
+{
+    size_t *places;
+    pl_status_t status;
+
+    for (size_t i = 0; i < n; i++) {
+        if (ids[i] <= (i == 0 ? 0 : ids[i - 1])) {
+            return pl_snapshot_refuse(snapshot, object,
+                                      "the ids of the nodes do not ascend: "
+                                      "%" PRId64 " is one of them",
+                                      ids[i]);
+        }
+    }
+    places = calloc(2 * n + 1, sizeof(*places)); /* and the ways */
+    if (places == NULL) {
+        return no_memory(snapshot, object);
+    }
+    status = check_parents(snapshot, object, ids, parents, n, places);
+    free(places);
+    return status;
 }

@@ -3,16 +3,17 @@
  * A file from outside is hostile input: every name, type, size and offset is
  * checked before it is used; links out of the file, unknown filters and sizes
  * that the file cannot hold are refused; a dataset's bytes must have the digest
- * that stands beside them.  HDF5 itself parses the file's structure, which the
- * seal at its end protects from damage (store/seal.h), not from intent.
+ * that stands beside them.  HDF5 itself parses the file's structure.  The seal
+ * at its end protects that from damage (store/seal.h), not from intent: so HDF5
+ * reads in a process of its own, and if a file breaks it, or keeps it busy for
+ * PL_SNAPSHOT_SECONDS, then the file is refused like any other.
  *
  *   pl_snapshot_open -> pl_snapshot_integer, _text, _read, _read_offsets, ...
  *                    -> pl_snapshot_close
  *
  * Not collective.  Everything that is not as docs/schema.md says ends with one
  * line that names file and object, and PL_ERR_INPUT; also PL_ERR_MEMORY.  A
- * snapshot stays usable after any status.  One thread of a process at a time;
- * HDF5's own error messages are off while a snapshot is open.
+ * snapshot stays usable after any status.  One thread at a time may use it.
  */
 #ifndef PL_STORE_READER_H
 #define PL_STORE_READER_H
@@ -27,6 +28,8 @@
 #include "store/content.h"
 
 typedef struct pl_snapshot pl_snapshot_t; /* opaque */
+
+#define PL_SNAPSHOT_SECONDS 60 /* for one call */
 
 /* Open for reading and check format and version.  `log` is borrowed until the
  * close.  On another status *snapshot_p is left alone. */
@@ -84,6 +87,15 @@ PL_MUST_CHECK pl_status_t pl_snapshot_read_offsets(
     pl_snapshot_column_t *column_p);
 
 void pl_snapshot_column_free(pl_snapshot_column_t *column);
+
+/* Are these n nodes a tree?  Ids ascend from 1; a parent is the root, 0, or one
+ * of them; and none is above itself.  `object` names the parents in the line.
+ * PL_OK, PL_ERR_INPUT, PL_ERR_MEMORY. */
+PL_MUST_CHECK pl_status_t pl_snapshot_check_tree(const pl_snapshot_t *snapshot,
+                                                 const char *object,
+                                                 const int64_t *ids,
+                                                 const int64_t *parents,
+                                                 size_t n);
 
 /* One line that names the file and an object of it; returns PL_ERR_INPUT.  For
  * callers who find more than types and sizes. */

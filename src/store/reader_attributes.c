@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/reader_internal.h"
+#include "store/reader_inside.h"
 
 enum { LONGEST_TEXT = 65536 };
 
@@ -84,12 +84,11 @@ static char *read_text(hid_t attribute)
     return text;
 }
 
-pl_status_t pl_snapshot_integers(const pl_snapshot_t *snapshot,
-                                 const char *group, const char *name, int n,
-                                 int64_t *integers)
+pl_status_t pl_inside_integers(const pl_inside_t *inside, const char *group,
+                               const char *name, int n, int64_t *integers)
 {
     char object[256];
-    hid_t id        = pl_snapshot_object(snapshot, group, H5I_GROUP);
+    hid_t id        = pl_inside_object(inside, group, H5I_GROUP);
     hid_t attribute = id < 0 ? -1 : open_attribute(id, name);
     bool good       = (attribute >= 0) &&
                 read_integers(attribute, n, H5T_NATIVE_INT64, integers);
@@ -102,34 +101,35 @@ pl_status_t pl_snapshot_integers(const pl_snapshot_t *snapshot,
     }
     if (!good) {
         name_of(group, name, object, sizeof(object));
-        return pl_snapshot_refuse(snapshot, object,
-                                  "there is no such attribute, or it is not %s",
-                                  n < 2 ? "an integer" : "a pair of integers");
+        return pl_inside_refuse(inside, object,
+                                "is missing, or is not %s; every snapshot has "
+                                "it",
+                                n < 2 ? "a whole number" : "two numbers");
     }
     return PL_OK;
 }
 
-pl_status_t pl_snapshot_integer(const pl_snapshot_t *snapshot,
-                                const char *group, const char *name,
-                                int64_t min, int64_t max, int64_t *value_p)
+pl_status_t pl_inside_integer(const pl_inside_t *inside, const char *group,
+                              const char *name, int64_t min, int64_t max,
+                              int64_t *value_p)
 {
     char object[256];
     int64_t value = 0;
 
-    PL_TRY(pl_snapshot_integers(snapshot, group, name, 0, &value));
+    PL_TRY(pl_inside_integers(inside, group, name, 0, &value));
     if ((value < min) || (value > max)) {
         name_of(group, name, object, sizeof(object));
-        return pl_snapshot_refuse(snapshot, object,
-                                  "%" PRId64 " is out of range; expected "
-                                  "%" PRId64 " to %" PRId64,
-                                  value, min, max);
+        return pl_inside_refuse(inside, object,
+                                "%" PRId64 " is out of range; expected "
+                                "%" PRId64 " to %" PRId64,
+                                value, min, max);
     }
     *value_p = value;
     return PL_OK;
 }
 
-pl_status_t pl_snapshot_digest(const pl_snapshot_t *snapshot, const char *path,
-                               hid_t dataset, uint64_t *digest_p)
+pl_status_t pl_inside_digest(const pl_inside_t *inside, const char *path,
+                             hid_t dataset, uint64_t *digest_p)
 {
     hid_t attribute = open_attribute(dataset, "xxh3_64");
     uint64_t digest = 0;
@@ -140,18 +140,18 @@ pl_status_t pl_snapshot_digest(const pl_snapshot_t *snapshot, const char *path,
         (void)H5Aclose(attribute);
     }
     if (!good) {
-        return pl_snapshot_refuse(snapshot, path,
-                                  "its attribute xxh3_64 is not an integer");
+        return pl_inside_refuse(inside, path,
+                                "the digest beside it (xxh3_64) is no number");
     }
     *digest_p = digest;
     return PL_OK;
 }
 
-pl_status_t pl_snapshot_text(const pl_snapshot_t *snapshot, const char *group,
-                             const char *name, char **text_p)
+pl_status_t pl_inside_text(const pl_inside_t *inside, const char *group,
+                           const char *name, char **text_p)
 {
     char object[256];
-    hid_t id        = pl_snapshot_object(snapshot, group, H5I_GROUP);
+    hid_t id        = pl_inside_object(inside, group, H5I_GROUP);
     hid_t attribute = id < 0 ? -1 : open_attribute(id, name);
     char *text      = attribute < 0 ? NULL : read_text(attribute);
 
@@ -163,9 +163,9 @@ pl_status_t pl_snapshot_text(const pl_snapshot_t *snapshot, const char *group,
     }
     if (text == NULL) {
         name_of(group, name, object, sizeof(object));
-        return pl_snapshot_refuse(snapshot, object,
-                                  "there is no such attribute, or it is not a "
-                                  "text; is this a snapshot?");
+        return pl_inside_refuse(inside, object,
+                                "is missing, or is no text; is this a "
+                                "snapshot?");
     }
     *text_p = text;
     return PL_OK;
@@ -174,7 +174,7 @@ pl_status_t pl_snapshot_text(const pl_snapshot_t *snapshot, const char *group,
 /* ---- all of a group ---- */
 
 typedef struct walk {
-    const pl_snapshot_t *snapshot;
+    const pl_inside_t *inside;
     const char *group;
     pl_snapshot_visit_t visit;
     void *context;
@@ -199,8 +199,8 @@ static pl_status_t show(walk_t *walk, const char *name, hid_t attribute)
         return walk->visit(walk->context, name, number, true);
     }
     name_of(walk->group, name, object, sizeof(object));
-    return pl_snapshot_refuse(walk->snapshot, object,
-                              "is neither an integer nor a text");
+    return pl_inside_refuse(walk->inside, object,
+                            "is neither a number nor a text");
 }
 
 static herr_t step(hid_t object, const char *name, const H5A_info_t *about,
@@ -211,8 +211,8 @@ static herr_t step(hid_t object, const char *name, const H5A_info_t *about,
 
     (void)about;
     if (attribute < 0) {
-        walk->status = pl_snapshot_refuse(walk->snapshot, walk->group,
-                                          "an attribute cannot be opened");
+        walk->status = pl_inside_refuse(walk->inside, walk->group,
+                                        "what stands beside it cannot be read");
         return -1;
     }
     walk->status = show(walk, name, attribute);
@@ -220,23 +220,23 @@ static herr_t step(hid_t object, const char *name, const H5A_info_t *about,
     return walk->status == PL_OK ? 0 : -1;
 }
 
-pl_status_t pl_snapshot_attributes(const pl_snapshot_t *snapshot,
-                                   const char *group, pl_snapshot_visit_t visit,
-                                   void *context)
+pl_status_t pl_inside_attributes(const pl_inside_t *inside, const char *group,
+                                 pl_snapshot_visit_t visit, void *context)
 {
-    walk_t walk = {snapshot, group, visit, context, PL_OK};
-    hid_t id    = pl_snapshot_object(snapshot, group, H5I_GROUP);
+    walk_t walk = {inside, group, visit, context, PL_OK};
+    hid_t id    = pl_inside_object(inside, group, H5I_GROUP);
     hsize_t at  = 0;
     herr_t failed;
 
     if (id < 0) {
-        return pl_snapshot_refuse(snapshot, group, "there is no such group");
+        return pl_inside_refuse(inside, group,
+                                "is missing; every snapshot has it");
     }
     failed = H5Aiterate2(id, H5_INDEX_NAME, H5_ITER_INC, &at, step, &walk);
     (void)H5Oclose(id);
     if ((failed < 0) && (walk.status == PL_OK)) {
-        return pl_snapshot_refuse(snapshot, group,
-                                  "its attributes cannot be read");
+        return pl_inside_refuse(inside, group,
+                                "what stands beside it cannot be read");
     }
     return walk.status;
 }

@@ -19,7 +19,7 @@ import h5py
 import numpy
 
 VIEWS = ([], ["requests"], ["nodes"], ["lanes"])
-SECONDS = 20  # of one call: a hang is a failure
+SECONDS = 90  # of one call: a hang is a failure; the reader gives up earlier
 FLIPS = 60
 SEAL_BYTES = 64
 
@@ -149,6 +149,13 @@ TABLE = {
                            "falls"),
     "offsets end elsewhere": (values("/hicache/page_owners_offset", -1,
                                      1 << 40), "end"),
+    "a node below itself": (values("/hicache/nodes/parent", 3, 4), "itself"),
+    "nodes below each other": (values("/hicache/nodes/parent", [0, 1], [2, 1]),
+                               "itself"),
+    "a node below none": (values("/hicache/nodes/parent", 3, 1 << 62),
+                          "no node"),
+    "a parent below zero": (values("/hicache/nodes/parent", 3, -7), "no node"),
+    "an id twice": (values("/hicache/nodes/id", 3, 3), "ascend"),
     "half a node": (values("/hicache/nodes/n_pages", 2, 99), "pages"),
     "a page beyond the tier": (values("/hicache/nodes/device_pages", 3,
                                       10**6), "out of range"),
@@ -251,6 +258,7 @@ class Test:
                 data[generator.randrange(len(data) - SEAL_BYTES)] ^= \
                     1 << generator.randrange(8)
             self.ends(f"flip {i}", data, {0, 3} if data == whole else {3})
+            self.ends(f"flip {i}, unsealed", data[:-SEAL_BYTES], {0, 3})
         for i in range(SEAL_BYTES):  # a broken seal is none
             data = bytearray(whole)
             data[len(data) - 1 - i] ^= 1 << generator.randrange(8)
@@ -263,7 +271,8 @@ class Test:
         self.n_ends += 1
         view = VIEWS[self.n_ends % len(VIEWS)]
         done = self.inspect(path, view)
-        if done.returncode not in statuses:
+        if done.returncode not in statuses or \
+                done.stderr.count("\n") != (done.returncode == 3):
             self.complain(f"{what}: {view} ended with {done.returncode}\n"
                           f"{done.stderr}")
 
