@@ -49,6 +49,17 @@ def values(path, at, value):
     return change
 
 
+def below(*nodes):
+    """Each of the nodes, by row, lies below the next; the last below the
+    first."""
+    def change(file):
+        ids = file["/hicache/nodes/id"][:]
+        for child, parent in zip(nodes, nodes[1:] + nodes[:1]):
+            file["/hicache/nodes/parent"][child] = ids[parent]
+        del file["/hicache/nodes/parent"].attrs["xxh3_64"]
+    return change
+
+
 def instead(path, make):
     def change(file):
         del file[path]
@@ -149,9 +160,8 @@ TABLE = {
                            "falls"),
     "offsets end elsewhere": (values("/hicache/page_owners_offset", -1,
                                      1 << 40), "end"),
-    "a node below itself": (values("/hicache/nodes/parent", 3, 4), "itself"),
-    "nodes below each other": (values("/hicache/nodes/parent", [0, 1], [2, 1]),
-                               "itself"),
+    "a node below itself": (below(3, 3), "itself"),
+    "nodes below each other": (below(3, 7, 5, 3), "itself"),
     "a node below none": (values("/hicache/nodes/parent", 3, 1 << 62),
                           "no node"),
     "a parent below zero": (values("/hicache/nodes/parent", 3, -7), "no node"),
