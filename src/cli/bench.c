@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/table.h"
 #include "pool/lanes_bench.h"
+#include "store/snapshot_bench.h"
 
 /* One figure and what it stands beside. */
 typedef struct figure {
@@ -75,6 +76,30 @@ static pl_status_t bench_tree(const pl_log_t *log, uint64_t seed,
     return PL_OK;
 }
 
+static pl_status_t bench_snapshot(const pl_log_t *log, uint64_t seed,
+                                  bench_t *bench)
+{
+    pl_snapshot_bench_result_t r;
+
+    PL_TRY(pl_snapshot_bench(log, seed, &r));
+    (void)snprintf(bench->shape, sizeof(bench->shape),
+                   "%" PRId64 " nodes with %" PRId64
+                   " pages in %d lanes: columns of %.1f MB, a file of %.1f MB",
+                   r.n_nodes, r.n_pages, r.n_lanes,
+                   (double)r.column_bytes / 1e6, (double)r.file_bytes / 1e6);
+    bench->n_figures  = 2;
+    bench->figures[0] = (figure_t){
+        "snapshot, synced", "snapshot_ms", "ms",
+        r.snapshot_ms,      r.plain_ms,    "plain write of the file, synced"};
+    bench->figures[1] = (figure_t){"of it, the state is copied",
+                                   "snapshot_copy_ms",
+                                   "ms",
+                                   r.copy_ms,
+                                   r.memcpy_ms,
+                                   "memcpy of the columns"};
+    return PL_OK;
+}
+
 static pl_status_t print_table(const bench_t *bench)
 {
     pl_table_t *table =
@@ -138,7 +163,8 @@ static pl_status_t print_json(const bench_t *bench)
 static const struct {
     const char *name;
     pl_status_t (*run)(const pl_log_t *log, uint64_t seed, bench_t *bench);
-} BENCHES[] = {{"lanes", bench_lanes}, {"tree", bench_tree}};
+} BENCHES[] = {
+    {"lanes", bench_lanes}, {"tree", bench_tree}, {"snapshot", bench_snapshot}};
 
 enum { N_BENCHES = sizeof(BENCHES) / sizeof(BENCHES[0]) };
 
@@ -154,7 +180,8 @@ static pl_status_t run_one(const pl_cli_t *cli, const char *name)
         }
     }
     pl_log(&cli->log, PL_LOG_ERROR,
-           "bench: no part named '%.64s'; there are lanes and tree", name);
+           "bench: no part named '%.64s'; there are lanes, tree and snapshot",
+           name);
     return PL_ERR_ARGUMENT;
 }
 

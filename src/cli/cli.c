@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/text.h"
+#include "cli/list_devices.h"
 
 extern char **environ;
 
@@ -40,11 +41,11 @@ static const pl_verb_t VERBS[] = {
      .max_words = 2,
      .run       = pl_cli_inspect},
     {.name      = "bench",
-     .operands  = "lanes|tree...",
+     .operands  = "lanes|tree|snapshot...",
      .summary   = "how fast a part is, beside a yardstick in the same run",
      .bit       = PL_VERB_BENCH,
      .min_words = 1,
-     .max_words = 2,
+     .max_words = 3,
      .run       = pl_cli_bench},
 };
 
@@ -81,7 +82,8 @@ static void print_program_help(void)
         printf("  %-12s  %s\n", VERBS[i].name, VERBS[i].summary);
     }
     printf("\npagelane VERB --help   the options of a verb\n"
-           "pagelane --version     this version, and what it was built with\n\n"
+           "pagelane --version     this version, and what it was built with\n"
+           "pagelane --list-devices  what can be opened here, and why not\n\n"
            "exit status: 0 good, 1 verification failed, 2 usage, 3 bad input,\n"
            "4 resources, 5 ranks disagree or internal\n");
 }
@@ -301,6 +303,9 @@ static int dispatch(pl_cli_t *cli)
             print_version();
         }
         return 0;
+    }
+    if (strcmp(first, "--list-devices") == 0) {
+        return cli->world.rank == 0 ? pl_cli_list_devices() : 0;
     }
     if (*first == '\0') {
         return usage_error(cli, "no verb given");

@@ -5,16 +5,6 @@
 
 #include "store/snapshot_internal.h"
 
-typedef PL_ARRAY(const pl_node_t *) node_list_t;
-
-static pl_status_t collect(void *context, const pl_node_t *node)
-{
-    node_list_t *nodes = context;
-
-    /* NOLINTNEXTLINE(bugprone-sizeof-expression): it holds pointers */
-    return PL_ARRAY_PUSH(nodes, node);
-}
-
 static void *add(pl_content_t *content, const char *path, pl_item_t item,
                  size_t n, const char *label, const char *unit,
                  const char *description, int writer)
@@ -122,197 +112,206 @@ static void put(void *column, pl_item_t item, size_t i, int64_t value)
     }
 }
 
-static void add_numbers(const node_list_t *nodes, pl_content_t *content)
+/* ---- all columns, filled in two walks over the tree ---- */
+
+/* What a rank has: with one lane every rank has all positions. */
+typedef struct rank_table {
+    int64_t *offsets;
+    int32_t *positions, *slots;
+    int64_t n;
+} rank_table_t;
+
+typedef struct tables {
+    size_t n; /* nodes */
+    size_t i; /* the one that is visited */
+    int n_ranks, n_lanes;
+    void *numbers[COLUMNS];
+    int64_t *device_offsets, *host_offsets, *owner_offsets; /* [n + 1] */
+    int64_t n_device, n_host;
+    pl_page_t *device, *host;
+    pl_owner_t *owners;
+    rank_table_t ranks[PL_MAX_RANKS]; /* [n_ranks] */
+} tables_t;
+
+static void add_numbers(tables_t *tables, pl_content_t *content)
 {
     for (int c = 0; c < COLUMNS; c++) {
         char path[64];
-        void *column;
 
         (void)snprintf(path, sizeof(path), "/hicache/nodes/%s",
                        NODE_COLUMNS[c].name);
-        column = add(content, path, NODE_COLUMNS[c].item, nodes->n, "node",
-                     NODE_COLUMNS[c].unit, NODE_COLUMNS[c].description,
-                     PL_REPLICATED);
-        for (size_t i = 0; (column != NULL) && (i < nodes->n); i++) {
-            put(column, NODE_COLUMNS[c].item, i,
-                number_of(nodes->items[i], (column_t)c));
-        }
+        tables->numbers[c] = add(content, path, NODE_COLUMNS[c].item, tables->n,
+                                 "node", NODE_COLUMNS[c].unit,
+                                 NODE_COLUMNS[c].description, PL_REPLICATED);
     }
 }
 
-/* ---- lists of pages ---- */
-
-static int32_t pages_on(const pl_node_t *node, int tier)
+static void rank_path(int rank, const char *name, char path[64])
 {
-    if (tier == PL_TREE_HOST) {
-        return node->host.n_pages;
-    }
-    return node->device != NULL ? node->n_pages : 0;
+    (void)snprintf(path, 64, "/hicache/rank/%d/%s", rank, name);
 }
 
-/* offsets[0 .. n]; returns the last. */
-static size_t count_pages(const node_list_t *nodes, int tier, int64_t *offsets)
+static int64_t *add_offsets(const tables_t *tables, const char *path,
+                            const char *description, int writer,
+                            pl_content_t *content)
 {
-    int64_t n = 0;
-
-    for (size_t i = 0; i < nodes->n; i++) {
-        offsets[i] = n;
-        n += pages_on(nodes->items[i], tier);
-    }
-    offsets[nodes->n] = n;
-    return (size_t)n;
+    return add(content, path, PL_ITEM_I64, tables->n + 1, "node+1", "1",
+               description, writer);
 }
 
-static void add_pages(const node_list_t *nodes, int tier, pl_content_t *content)
+static void add_all_offsets(tables_t *tables, pl_content_t *content)
 {
-    bool on_host     = tier == PL_TREE_HOST;
-    int64_t *offsets = add(content,
-                           on_host ? "/hicache/nodes/host_pages_offset"
-                                   : "/hicache/nodes/device_pages_offset",
-                           PL_ITEM_I64, nodes->n + 1, "node+1", "1",
-                           "where a node's pages begin", PL_REPLICATED);
-    pl_page_t *pages;
-    size_t n;
+    char path[64];
 
-    if (offsets == NULL) {
-        return;
-    }
-    n     = count_pages(nodes, tier, offsets);
-    pages = add(content,
-                on_host ? "/hicache/nodes/host_pages"
-                        : "/hicache/nodes/device_pages",
-                PL_ITEM_I32, n, "page", "1",
-                on_host ? "logical pages of the host tier"
-                        : "logical pages of the device tier",
-                PL_REPLICATED);
-
-    for (size_t i = 0; (pages != NULL) && (i < nodes->n); i++) {
-        const pl_node_t *node = nodes->items[i];
-        size_t n_pages        = (size_t)pages_on(node, tier);
-
-        if (n_pages > 0) {
-            memcpy(pages + offsets[i],
-                   on_host ? node->host.pages : node->device,
-                   n_pages * sizeof(*pages));
-        }
+    tables->device_offsets =
+        add_offsets(tables, "/hicache/nodes/device_pages_offset",
+                    "where a node's pages begin", PL_REPLICATED, content);
+    tables->host_offsets =
+        add_offsets(tables, "/hicache/nodes/host_pages_offset",
+                    "where a node's pages begin", PL_REPLICATED, content);
+    tables->owner_offsets =
+        add_offsets(tables, "/hicache/page_owners_offset",
+                    "where a node's owners begin", PL_REPLICATED, content);
+    pl_content_group(content, "/hicache/rank");
+    for (int rank = 0; rank < tables->n_ranks; rank++) {
+        (void)snprintf(path, sizeof(path), "/hicache/rank/%d", rank);
+        pl_content_group(content, path);
+        rank_path(rank, "offset", path);
+        tables->ranks[rank].offsets = add_offsets(
+            tables, path, "where a node's positions and slots begin", rank,
+            content);
     }
 }
 
-static void add_owners(const node_list_t *nodes, pl_content_t *content)
+static void add_all_pages(tables_t *tables, pl_content_t *content)
 {
-    int64_t *offsets =
-        add(content, "/hicache/page_owners_offset", PL_ITEM_I64, nodes->n + 1,
-            "node+1", "1", "where a node's owners begin", PL_REPLICATED);
-    size_t n = 0;
-    pl_owner_t *owners;
+    char path[64];
 
-    if (offsets == NULL) {
-        return;
-    }
-    n      = count_pages(nodes, PL_TREE_HOST, offsets);
-    owners = add(content, "/hicache/page_owners", PL_ITEM_I8, n, "page", "1",
-                 "ranks that hold the pages of the host copies", PL_REPLICATED);
+    tables->device = add(content, "/hicache/nodes/device_pages", PL_ITEM_I32,
+                         (size_t)tables->n_device, "page", "1",
+                         "logical pages of the device tier", PL_REPLICATED);
+    tables->host   = add(content, "/hicache/nodes/host_pages", PL_ITEM_I32,
+                         (size_t)tables->n_host, "page", "1",
+                         "logical pages of the host tier", PL_REPLICATED);
+    tables->owners =
+        add(content, "/hicache/page_owners", PL_ITEM_I8, (size_t)tables->n_host,
+            "page", "1", "ranks that hold the pages of the host copies",
+            PL_REPLICATED);
+    for (int rank = 0; rank < tables->n_ranks; rank++) {
+        rank_table_t *table = &tables->ranks[rank];
 
-    for (size_t i = 0; (owners != NULL) && (i < nodes->n); i++) {
-        const pl_meta_t *host = &nodes->items[i]->host;
-
-        if (host->n_pages > 0) {
-            memcpy(owners + offsets[i], host->owners,
-                   (size_t)host->n_pages * sizeof(*owners));
-        }
-    }
-}
-
-/* ---- what each rank has ---- */
-
-/* With one lane every rank has all positions. */
-static bool has_position(const pl_meta_t *host, int32_t position, int rank,
-                         int n_lanes)
-{
-    return (n_lanes == 1) || (host->owners[position] == rank);
-}
-
-static size_t count_owned(const node_list_t *nodes, int rank, int n_lanes,
-                          int64_t *offsets)
-{
-    int64_t n = 0;
-
-    for (size_t i = 0; i < nodes->n; i++) {
-        const pl_meta_t *host = &nodes->items[i]->host;
-
-        offsets[i] = n;
-        for (int32_t p = 0; p < host->n_pages; p++) {
-            n += has_position(host, p, rank, n_lanes) ? 1 : 0;
-        }
-    }
-    offsets[nodes->n] = n;
-    return (size_t)n;
-}
-
-static void fill_owned(const node_list_t *nodes, int rank, int n_lanes,
-                       const int64_t *offsets, int32_t *positions,
-                       int32_t *slots)
-{
-    for (size_t i = 0; i < nodes->n; i++) {
-        const pl_meta_t *host = &nodes->items[i]->host;
-        int64_t at            = offsets[i];
-
-        for (int32_t p = 0; p < host->n_pages; p++) {
-            if (has_position(host, p, rank, n_lanes)) {
-                positions[at] = p;
-                slots[at++]   = pl_page_slot(host->pages[p], n_lanes);
-            }
-        }
-    }
-}
-
-static void add_rank(const node_list_t *nodes, int rank, int n_lanes,
-                     pl_content_t *content)
-{
-    char group[64];
-    char path[96];
-    int64_t *offsets;
-    int32_t *positions, *slots;
-    size_t n;
-
-    (void)snprintf(group, sizeof(group), "/hicache/rank/%d", rank);
-    pl_content_group(content, group);
-    (void)snprintf(path, sizeof(path), "%s/offset", group);
-    offsets = add(content, path, PL_ITEM_I64, nodes->n + 1, "node+1", "1",
-                  "where a node's positions and slots begin", rank);
-    if (offsets == NULL) {
-        return;
-    }
-    n = count_owned(nodes, rank, n_lanes, offsets);
-    (void)snprintf(path, sizeof(path), "%s/positions", group);
-    positions = add(content, path, PL_ITEM_I32, n, "page", "page",
-                    "positions within the node that the rank owns", rank);
-    (void)snprintf(path, sizeof(path), "%s/slots", group);
-    slots = add(content, path, PL_ITEM_I32, n, "page", "1",
+        rank_path(rank, "positions", path);
+        table->positions =
+            add(content, path, PL_ITEM_I32, (size_t)table->n, "page", "page",
+                "positions within the node that the rank owns", rank);
+        rank_path(rank, "slots", path);
+        table->slots =
+            add(content, path, PL_ITEM_I32, (size_t)table->n, "page", "1",
                 "slots of the rank's host store that hold them", rank);
-    if ((positions != NULL) && (slots != NULL)) {
-        fill_owned(nodes, rank, n_lanes, offsets, positions, slots);
+        table->n = 0; /* filled, from here on */
     }
 }
 
-void pl_snapshot_add_cache(const pl_engine_t *engine, pl_content_t *content)
+/* The tables that a host page with that owner stands in: [*first_p, end). */
+static int ranks_with(const tables_t *tables, pl_owner_t owner, int *first_p)
 {
-    const pl_tree_t *tree = pl_hicache_tree(pl_engine_cache(engine));
-    int n_ranks           = pl_engine_config(engine)->n_prefill;
-    node_list_t nodes     = {0};
+    *first_p = tables->n_lanes == 1 ? 0 : owner;
+    return tables->n_lanes == 1 ? tables->n_ranks : owner + 1;
+}
 
-    if (pl_tree_visit(tree, collect, &nodes) != PL_OK) {
-        content->status = PL_ERR_MEMORY;
+/* First walk: numbers, and how many pages there are before each node. */
+static pl_status_t count_node(void *context, const pl_node_t *node)
+{
+    tables_t *tables      = context;
+    const pl_meta_t *host = &node->host;
+    size_t i              = tables->i++;
+
+    for (int c = 0; c < COLUMNS; c++) {
+        put(tables->numbers[c], NODE_COLUMNS[c].item, i,
+            number_of(node, (column_t)c));
     }
+    tables->device_offsets[i] = tables->n_device;
+    tables->host_offsets[i]   = tables->n_host;
+    tables->owner_offsets[i]  = tables->n_host;
+    for (int rank = 0; rank < tables->n_ranks; rank++) {
+        tables->ranks[rank].offsets[i] = tables->ranks[rank].n;
+    }
+    tables->n_device += node->device != NULL ? node->n_pages : 0;
+    tables->n_host += host->n_pages;
+    for (int32_t p = 0; p < host->n_pages; p++) {
+        int rank;
+        int end = ranks_with(tables, host->owners[p], &rank);
+
+        for (; rank < end; rank++) {
+            tables->ranks[rank].n++;
+        }
+    }
+    return PL_OK;
+}
+
+static void end_offsets(tables_t *tables)
+{
+    tables->device_offsets[tables->n] = tables->n_device;
+    tables->host_offsets[tables->n]   = tables->n_host;
+    tables->owner_offsets[tables->n]  = tables->n_host;
+    for (int rank = 0; rank < tables->n_ranks; rank++) {
+        tables->ranks[rank].offsets[tables->n] = tables->ranks[rank].n;
+    }
+}
+
+/* Second walk: the pages themselves. */
+static pl_status_t fill_node(void *context, const pl_node_t *node)
+{
+    tables_t *tables      = context;
+    const pl_meta_t *host = &node->host;
+    size_t i              = tables->i++;
+    size_t n_host         = (size_t)host->n_pages;
+
+    if (node->device != NULL) {
+        memcpy(tables->device + tables->device_offsets[i], node->device,
+               (size_t)node->n_pages * sizeof(*node->device));
+    }
+    if (n_host == 0) {
+        return PL_OK;
+    }
+    memcpy(tables->host + tables->host_offsets[i], host->pages,
+           n_host * sizeof(*host->pages));
+    memcpy(tables->owners + tables->owner_offsets[i], host->owners,
+           n_host * sizeof(*host->owners));
+    for (int32_t p = 0; p < host->n_pages; p++) {
+        int rank;
+        int end = ranks_with(tables, host->owners[p], &rank);
+
+        for (; rank < end; rank++) {
+            rank_table_t *table = &tables->ranks[rank];
+
+            table->positions[table->n] = p;
+            table->slots[table->n++] =
+                pl_page_slot(host->pages[p], tables->n_lanes);
+        }
+    }
+    return PL_OK;
+}
+
+void pl_snapshot_add_cache(const pl_engine_t *engine, const pl_tree_t *tree,
+                           pl_content_t *content)
+{
+    tables_t tables = {.n       = (size_t)pl_tree_n_nodes(tree),
+                       .n_ranks = pl_engine_config(engine)->n_prefill,
+                       .n_lanes = pl_engine_lanes(engine)};
+
     pl_content_group(content, "/hicache");
     pl_content_group(content, "/hicache/nodes");
-    add_numbers(&nodes, content);
-    add_pages(&nodes, PL_TREE_DEVICE, content);
-    add_pages(&nodes, PL_TREE_HOST, content);
-    add_owners(&nodes, content);
-    pl_content_group(content, "/hicache/rank");
-    for (int rank = 0; rank < n_ranks; rank++) {
-        add_rank(&nodes, rank, pl_engine_lanes(engine), content);
+    add_numbers(&tables, content);
+    add_all_offsets(&tables, content);
+    if ((pl_content_status(content) != PL_OK) ||
+        (pl_tree_visit(tree, count_node, &tables) != PL_OK)) {
+        return;
     }
-    PL_ARRAY_FREE(&nodes);
+    end_offsets(&tables);
+    add_all_pages(&tables, content);
+    tables.i = 0;
+    if (pl_content_status(content) == PL_OK) {
+        content->status = pl_tree_visit(tree, fill_node, &tables);
+    }
 }

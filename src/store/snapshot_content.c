@@ -484,13 +484,22 @@ static void add_timing(const pl_snapshot_input_t *input, pl_content_t *content)
 pl_status_t pl_snapshot_content(const pl_snapshot_input_t *input,
                                 const pl_log_t *log, pl_content_t *content)
 {
+    const pl_hicache_t *cache = pl_engine_cache(input->engine);
+
+    return pl_snapshot_content_of(input, pl_hicache_tree(cache), log, content);
+}
+
+pl_status_t pl_snapshot_content_of(const pl_snapshot_input_t *input,
+                                   const pl_tree_t *tree, const pl_log_t *log,
+                                   pl_content_t *content)
+{
     pl_status_t status;
 
     add_root(input, content);
     add_layout(input->engine, content);
     add_requests(input, content);
     add_lanes(input, content);
-    pl_snapshot_add_cache(input->engine, content);
+    pl_snapshot_add_cache(input->engine, tree, content);
     add_counters(input, content);
     add_events(input, content);
     add_timing(input, content);

@@ -20,8 +20,15 @@ PL_MUST_CHECK pl_status_t pl_snapshot_content(const pl_snapshot_input_t *input,
                                               const pl_log_t *log,
                                               pl_content_t *content);
 
+/* The same, with another tree than the engine's, as large as a measurement
+ * wants it. */
+PL_MUST_CHECK pl_status_t
+pl_snapshot_content_of(const pl_snapshot_input_t *input, const pl_tree_t *tree,
+                       const pl_log_t *log, pl_content_t *content);
+
 /* /hicache of it. */
-void pl_snapshot_add_cache(const pl_engine_t *engine, pl_content_t *content);
+void pl_snapshot_add_cache(const pl_engine_t *engine, const pl_tree_t *tree,
+                           pl_content_t *content);
 
 /* Pack it, with all threads, and make the file.  Statuses of pl_image_make. */
 PL_MUST_CHECK pl_status_t pl_snapshot_image(const pl_content_t *content,
