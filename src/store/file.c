@@ -196,9 +196,9 @@ pl_status_t pl_files_put(pl_files_t *files, const char *partial,
                          const pl_file_range_t *holes, size_t n_holes,
                          const pl_log_t *log)
 {
-    int fd     = -1;
-    int failed = pl_files_open_file(files, partial,
-                                    O_WRONLY | O_CREAT | O_TRUNC, &fd);
+    int fd = -1;
+    int failed =
+        pl_files_open_file(files, partial, O_WRONLY | O_CREAT | O_TRUNC, &fd);
 
     if (failed == 0) {
         failed = fill(files, fd, bytes, n, holes, n_holes);

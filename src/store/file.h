@@ -34,10 +34,10 @@ typedef struct pl_files pl_files_t; /* opaque */
  * back: one for all ranks of a process, closed after their pl_files_t. */
 typedef struct pl_files_journal pl_files_journal_t; /* opaque */
 
-/* *journal_p is NULL where `inject` (may be NULL) has no such rule: then nothing
- * is kept.  PL_OK, PL_ERR_MEMORY. */
-PL_MUST_CHECK pl_status_t pl_files_journal_open(
-    const pl_inject_t *inject, pl_files_journal_t **journal_p);
+/* *journal_p is NULL where `inject` (may be NULL) has no such rule: then
+ * nothing is kept.  PL_OK, PL_ERR_MEMORY. */
+PL_MUST_CHECK pl_status_t pl_files_journal_open(const pl_inject_t *inject,
+                                                pl_files_journal_t **journal_p);
 void pl_files_journal_close(pl_files_journal_t *journal); /* NULL is allowed */
 
 /* `inject` (may be NULL) is copied, `journal` (may be NULL) borrowed. */
@@ -50,10 +50,11 @@ void pl_files_close(pl_files_t *files); /* NULL is allowed */
  * an error number (errno.h). */
 int pl_files_open_file(pl_files_t *files, const char *path, int flags,
                        int *fd_p); /* for writing; close it with close() */
-/* All bytes of the pieces, in order, from place `at` on; the pieces are used up.
+/* All bytes of the pieces, in order, from place `at` on; the pieces are used
+ * up.
  */
-int pl_files_write(pl_files_t *files, int fd, struct iovec *pieces, int n_pieces,
-                   uint64_t at);
+int pl_files_write(pl_files_t *files, int fd, struct iovec *pieces,
+                   int n_pieces, uint64_t at);
 int pl_files_allocate(pl_files_t *files, int fd, uint64_t n); /* room, zeroed */
 int pl_files_sync(pl_files_t *files, int fd);
 int pl_files_sync_data(pl_files_t *files, int fd); /* not times */
@@ -70,9 +71,9 @@ PL_MUST_CHECK pl_status_t pl_file_partial(const char *path, const pl_log_t *log,
                                           char **partial_p);
 
 /* Could <path> be published?  Makes and removes <path>.partial, unless another
- * run is writing it; <path> itself is not touched.  A file that stands there and
- * is no HDF5 file is not ours to replace.  `what` names the file in messages:
- * "option --snapshot". */
+ * run is writing it; <path> itself is not touched.  A file that stands there
+ * and is no HDF5 file is not ours to replace.  `what` names the file in
+ * messages: "option --snapshot". */
 PL_MUST_CHECK pl_status_t pl_file_check(const char *path, const char *what,
                                         const pl_log_t *log);
 

@@ -177,8 +177,7 @@ static int add(pl_files_journal_t *journal, note_t note, const char *path,
 
     if (path != NULL) {
         note.path = strdup(path);
-        failed    = note.path == NULL ? ENOMEM
-                                      : id_of_folder(path, &note.folder);
+        failed = note.path == NULL ? ENOMEM : id_of_folder(path, &note.folder);
     }
     if ((failed == 0) && (other != NULL)) {
         note.other = strdup(other);
@@ -318,13 +317,12 @@ static void restore_file(const pl_files_journal_t *journal, int file,
                          const char *path)
 {
     char block[65536];
-    int to     = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    off_t at   = 0;
+    int to   = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    off_t at = 0;
     ssize_t n;
 
-    while ((to >= 0) &&
-           ((n = pread(journal->files.items[file].fd, block, sizeof(block),
-                       at)) > 0)) {
+    while ((to >= 0) && ((n = pread(journal->files.items[file].fd, block,
+                                    sizeof(block), at)) > 0)) {
         (void)!pwrite(to, block, (size_t)n, at);
         at += n;
     }

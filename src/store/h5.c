@@ -1,12 +1,30 @@
+#define _XOPEN_SOURCE 700 /* recursive mutexes */
 #include "store/h5.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+
+/* HDF5 has one state for the whole process, and so has this lock of it. */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t one_at_a_time;
+
+static void make_lock(void)
+{
+    pthread_mutexattr_t kind;
+
+    (void)pthread_mutexattr_init(&kind);
+    (void)pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_RECURSIVE);
+    (void)pthread_mutex_init(&one_at_a_time, &kind);
+    (void)pthread_mutexattr_destroy(&kind);
+}
 
 pl_h5_quiet_t pl_h5_quiet(void)
 {
     pl_h5_quiet_t quiet = {NULL, NULL};
 
+    (void)pthread_once(&once, make_lock);
+    (void)pthread_mutex_lock(&one_at_a_time);
     (void)H5Eget_auto2(H5E_DEFAULT, &quiet.print, &quiet.context);
     (void)H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     return quiet;
@@ -15,6 +33,7 @@ pl_h5_quiet_t pl_h5_quiet(void)
 void pl_h5_loud(pl_h5_quiet_t quiet)
 {
     (void)H5Eset_auto2(H5E_DEFAULT, quiet.print, quiet.context);
+    (void)pthread_mutex_unlock(&one_at_a_time);
 }
 
 typedef struct reason {

@@ -5,8 +5,9 @@
  * the first place that sees a failure says one line with the reason that HDF5
  * gives.
  *
- * Not collective unless the file was opened with pl_h5_open_parallel.  HDF5 is
- * not thread-safe: one thread of a process at a time.
+ * HDF5 is not thread-safe.  pl_h5_quiet waits until no other thread of the
+ * process is between the two, so wait in between for nobody who may come here;
+ * a thread may nest them.
  */
 #ifndef PL_STORE_H5_H
 #define PL_STORE_H5_H

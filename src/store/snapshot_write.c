@@ -184,24 +184,22 @@ pl_status_t pl_snapshot_write_partial(const pl_content_t *content,
     bool together            = is_parallel(comm);
     bool is_first            = rank_in(comm) == 0;
     pl_status_t status       = PL_OK;
-    pl_h5_quiet_t quiet      = {NULL, NULL};
     char seal[PL_SEAL_BYTES] = "";
+    pl_h5_quiet_t quiet;
 
-    if (together || is_first) {
-        quiet = pl_h5_quiet();
-    }
     if (is_first) {
+        quiet  = pl_h5_quiet();
         status = write_image(content, !together, partial, log, seal);
+        pl_h5_loud(quiet);
     }
     status = agree(comm, status);
     if ((status == PL_OK) && together) {
+        quiet  = pl_h5_quiet(); /* the others are processes of their own */
         status = write_raw(content, comm, partial, log);
+        pl_h5_loud(quiet);
     }
     if ((status == PL_OK) && is_first) {
         status = close_with_seal(partial, seal, log);
-    }
-    if (together || is_first) {
-        pl_h5_loud(quiet);
     }
     return agree(comm, status);
 }

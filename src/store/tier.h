@@ -34,7 +34,7 @@
  * latent pages of all layers, then the index pages of the layers that have one,
  * each with its padding (pool/store.h): the pieces of a page, in this order. */
 typedef struct pl_tier_identity {
-    const char *model;  /* borrowed: who made the bytes, and with what weights */
+    const char *model; /* borrowed: who made the bytes, and with what weights */
     const char *tokens; /* borrowed: how page keys come from a trace (what turns
                            ids into tokens) */
     const char *dtype;  /* borrowed: "f32", "bf16", "fp8", "stamp" */
@@ -57,11 +57,12 @@ typedef struct pl_tier_content {
     const char *mismatch; /* why nothing of it can be used ("its pages are bf16,
                              this run's are fp8"), or NULL */
     char *owned;          /* of mismatch */
-    bool is_foreign; /* it holds pages of another identity, and keeps them: doors
-                        to it do not write (can_write is false, silently) */
-    int32_t n_requests;   /* of the run that published last */
-    uint8_t *finished;    /* [n_requests], owned */
-    uint64_t trace;       /* identity of that run's requests; 0: none */
+    bool
+        is_foreign; /* it holds pages of another identity, and keeps them: doors
+                       to it do not write (can_write is false, silently) */
+    int32_t n_requests; /* of the run that published last */
+    uint8_t *finished;  /* [n_requests], owned */
+    uint64_t trace;     /* identity of that run's requests; 0: none */
     /* of the set that it wrote */
     int32_t n_ranks;
     int32_t n_slots;
@@ -72,10 +73,10 @@ bool pl_tier_exists(const char *folder);
 
 /* Read the index, and the stamps in the segments of the set that will be
  * continued; not collective: rank 0 reads and tells the others (or every rank
- * does, before one writes).  n_ranks, n_slots: of the run that is to begin, to choose start.own_set.  An
- * index that is not whole, or a folder without one, is an empty content with a
- * reason in `mismatch`.  PL_OK; PL_ERR_INPUT (no such folder; a later major
- * version), PL_ERR_IO, PL_ERR_MEMORY, one line. */
+ * does, before one writes).  n_ranks, n_slots: of the run that is to begin, to
+ * choose start.own_set.  An index that is not whole, or a folder without one,
+ * is an empty content with a reason in `mismatch`.  PL_OK; PL_ERR_INPUT (no
+ * such folder; a later major version), PL_ERR_IO, PL_ERR_MEMORY, one line. */
 PL_MUST_CHECK pl_status_t pl_tier_read(const char *folder,
                                        const pl_tier_identity_t *identity,
                                        int32_t n_ranks, int32_t n_slots,
@@ -84,12 +85,11 @@ PL_MUST_CHECK pl_status_t pl_tier_read(const char *folder,
 void pl_tier_content_free(pl_tier_content_t *content);
 
 /* Make the folder if it is not there, take its lock, and remove what a crash
- * left unpublished (.partial).  Rank 0, before the doors are opened; `files` may
- * be NULL.  PL_ERR_INPUT: another run writes it; it holds something else.
+ * left unpublished (.partial).  Rank 0, before the doors are opened; `files`
+ * may be NULL.  PL_ERR_INPUT: another run writes it; it holds something else.
  * PL_ERR_IO. */
 typedef struct pl_tier_lock pl_tier_lock_t;
-PL_MUST_CHECK pl_status_t pl_tier_prepare(const char *folder,
-                                          pl_files_t *files,
+PL_MUST_CHECK pl_status_t pl_tier_prepare(const char *folder, pl_files_t *files,
                                           const pl_log_t *log,
                                           pl_tier_lock_t **lock_p);
 void pl_tier_release(pl_tier_lock_t *lock); /* NULL is allowed */
@@ -100,8 +100,8 @@ typedef struct pl_tier_params {
     int32_t own_set, n_ranks, n_slots;
     bool read_only;
     int rank;
-    uint64_t trace;      /* for the index */
-    pl_files_t *files;   /* this rank's way to the disk, borrowed; may be NULL */
+    uint64_t trace;    /* for the index */
+    pl_files_t *files; /* this rank's way to the disk, borrowed; may be NULL */
     const pl_inject_t *inject; /* copied: the door counts on its own, and knows
                                   no ticks; may be NULL */
     const pl_log_t *log;

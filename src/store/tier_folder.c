@@ -1,0 +1,246 @@
+#include "store/tier_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "store/tier_index.h"
+
+#define PARTIAL PL_TIER_INDEX ".partial"
+
+struct pl_tier_lock {
+    int fd;
+};
+
+char *pl_tier_path(const char *folder, const char *name)
+{
+    size_t n   = strlen(folder) + strlen(name) + 2;
+    char *path = malloc(n);
+
+    if (path != NULL) {
+        (void)snprintf(path, n, "%s/%s", folder, name);
+    }
+    return path;
+}
+
+int pl_tier_open_segment(const char *folder, pl_segment_name_t name)
+{
+    char text[PL_SEGMENT_NAME_BYTES];
+    char *path;
+    int fd;
+
+    pl_segment_name_text(name, text);
+    path = pl_tier_path(folder, text);
+    fd   = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    free(path);
+    return fd;
+}
+
+/* ---- what is there ---- */
+
+static int by_name(const void *a, const void *b)
+{
+    const pl_segment_name_t *x = a;
+    const pl_segment_name_t *y = b;
+
+    if (x->set != y->set) {
+        return x->set < y->set ? -1 : 1;
+    }
+    if (x->rank != y->rank) {
+        return x->rank < y->rank ? -1 : 1;
+    }
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+static pl_status_t add_file(const char *file, pl_tier_listing_t *listing)
+{
+    pl_segment_name_t name;
+
+    if (strcmp(file, PL_TIER_INDEX) == 0) {
+        listing->has_index = true;
+    } else if (strcmp(file, PARTIAL) == 0) {
+        listing->has_partial = true;
+    } else if (strcmp(file, PL_TIER_LOCK) == 0) {
+        listing->has_lock = true;
+    } else if (pl_segment_name_parse(file, &name)) {
+        return PL_ARRAY_PUSH(&listing->segments, name);
+    } else if ((strcmp(file, ".") != 0) && (strcmp(file, "..") != 0)) {
+        (void)snprintf(listing->stranger, sizeof(listing->stranger), "%s",
+                       file);
+    }
+    return PL_OK;
+}
+
+pl_status_t pl_tier_list(const char *folder, const pl_log_t *log,
+                         pl_tier_listing_t *listing_p)
+{
+    pl_tier_listing_t listing = {0};
+    DIR *open                 = opendir(folder);
+    pl_status_t status        = PL_OK;
+    struct dirent *entry;
+
+    if (open == NULL) {
+        pl_log(log, PL_LOG_ERROR, "cannot read the folder %s: %s", folder,
+               strerror(errno));
+        return PL_ERR_INPUT;
+    }
+    while ((status == PL_OK) && ((entry = readdir(open)) != NULL)) {
+        status = add_file(entry->d_name, &listing);
+    }
+    (void)closedir(open);
+    if (status != PL_OK) {
+        pl_log(log, PL_LOG_ERROR, "%s: out of memory", folder);
+        pl_tier_listing_free(&listing);
+        return status;
+    }
+    if (listing.segments.n > 1) {
+        qsort(listing.segments.items, listing.segments.n,
+              sizeof(*listing.segments.items), by_name);
+    }
+    *listing_p = listing;
+    return PL_OK;
+}
+
+void pl_tier_listing_free(pl_tier_listing_t *listing)
+{
+    PL_ARRAY_FREE(&listing->segments);
+}
+
+bool pl_tier_exists(const char *folder)
+{
+    pl_tier_listing_t listing = {0};
+    bool exists;
+
+    if (pl_tier_list(folder, NULL, &listing) != PL_OK) {
+        return false;
+    }
+    exists = listing.has_index || (listing.segments.n > 0);
+    pl_tier_listing_free(&listing);
+    return exists;
+}
+
+/* ---- a run that writes ---- */
+
+static pl_status_t failed_at(const char *path, const char *what, int failed,
+                             const pl_log_t *log)
+{
+    pl_log(log, PL_LOG_ERROR, "storage %s: cannot %s: %s", path, what,
+           strerror(failed));
+    return PL_ERR_IO;
+}
+
+static pl_status_t make_folder(const char *folder, pl_files_t *files,
+                               const pl_log_t *log)
+{
+    struct stat about;
+    char *copy;
+    int failed;
+
+    if (stat(folder, &about) == 0) {
+        return S_ISDIR(about.st_mode)
+                   ? PL_OK
+                   : failed_at(folder, "make the folder", ENOTDIR, log);
+    }
+    failed = pl_files_mkdir(files, folder);
+    if (failed == 0) {
+        copy = strdup(folder);
+        failed =
+            copy == NULL ? ENOMEM : pl_files_sync_folder(files, dirname(copy));
+        free(copy);
+    }
+    return failed == 0 ? PL_OK
+                       : failed_at(folder, "make the folder", failed, log);
+}
+
+static pl_status_t take_lock(const char *folder, pl_files_t *files,
+                             const pl_log_t *log, int *fd_p)
+{
+    char *path = pl_tier_path(folder, PL_TIER_LOCK);
+    int fd     = -1;
+    int failed = path == NULL
+                     ? ENOMEM
+                     : pl_files_open_file(files, path, O_RDWR | O_CREAT, &fd);
+
+    free(path);
+    if (failed != 0) {
+        return failed_at(folder, "take its lock", failed, log);
+    }
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        (void)close(fd);
+        pl_log(log, PL_LOG_ERROR,
+               "storage %s: another run is writing it; wait for its end, or "
+               "give each run a folder of its own",
+               folder);
+        return PL_ERR_INPUT;
+    }
+    *fd_p = fd;
+    return PL_OK;
+}
+
+static pl_status_t clean(const char *folder, pl_files_t *files,
+                         const pl_tier_listing_t *listing, const pl_log_t *log)
+{
+    char *path;
+    int failed;
+
+    if (!listing->has_partial) {
+        return PL_OK;
+    }
+    path   = pl_tier_path(folder, PARTIAL);
+    failed = path == NULL ? ENOMEM : pl_files_unlink(files, path);
+    free(path);
+    return failed == 0 ? PL_OK
+                       : failed_at(folder, "remove " PARTIAL, failed, log);
+}
+
+pl_status_t pl_tier_prepare(const char *folder, pl_files_t *files,
+                            const pl_log_t *log, pl_tier_lock_t **lock_p)
+{
+    pl_tier_listing_t listing = {0};
+    pl_tier_lock_t *lock      = NULL;
+    pl_status_t status        = PL_OK;
+
+    PL_TRY(make_folder(folder, files, log));
+    PL_TRY(pl_tier_list(folder, log, &listing));
+    if (listing.stranger[0] != '\0') {
+        pl_log(log, PL_LOG_ERROR,
+               "storage %s: it holds '%s', which is no part of a storage tier; "
+               "name an empty or a new folder",
+               folder, listing.stranger);
+        status = PL_ERR_INPUT;
+        goto out;
+    }
+    lock = malloc(sizeof(*lock));
+    if (lock == NULL) {
+        status = failed_at(folder, "take its lock", ENOMEM, log);
+        goto out;
+    }
+    lock->fd = -1;
+    PL_TRY_GOTO(status, take_lock(folder, files, log, &lock->fd), out);
+    /* Only now it is nobody else's. */
+    PL_TRY_GOTO(status, clean(folder, files, &listing, log), out);
+    *lock_p = lock;
+    lock    = NULL;
+
+out:
+    pl_tier_release(lock);
+    pl_tier_listing_free(&listing);
+    return status;
+}
+
+void pl_tier_release(pl_tier_lock_t *lock)
+{
+    if (lock != NULL) {
+        if (lock->fd >= 0) {
+            (void)close(lock->fd);
+        }
+        free(lock);
+    }
+}

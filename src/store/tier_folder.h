@@ -1,0 +1,32 @@
+/* store/tier_folder.h - the files of a tier's folder; inside store. */
+#ifndef PL_STORE_TIER_FOLDER_H
+#define PL_STORE_TIER_FOLDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <pagelane/log.h>
+#include <pagelane/status.h>
+
+#include "base/array.h"
+#include "store/segment.h"
+
+typedef struct pl_tier_listing {
+    bool has_index, has_partial, has_lock;
+    PL_ARRAY(pl_segment_name_t) segments; /* ascending */
+    char stranger[256]; /* a file that is none of a tier's; "": none */
+} pl_tier_listing_t;
+
+/* PL_OK; PL_ERR_INPUT: there is no such folder; PL_ERR_MEMORY; one line.  The
+ * listing is freed after PL_OK. */
+PL_MUST_CHECK pl_status_t pl_tier_list(const char *folder, const pl_log_t *log,
+                                       pl_tier_listing_t *listing_p);
+void pl_tier_listing_free(pl_tier_listing_t *listing);
+
+/* "<folder>/<name>", for the caller to free; NULL: out of memory. */
+char *pl_tier_path(const char *folder, const char *name);
+
+/* Open a segment for reading; -1: there is none. */
+int pl_tier_open_segment(const char *folder, pl_segment_name_t name);
+
+#endif /* PL_STORE_TIER_FOLDER_H */

@@ -1,0 +1,114 @@
+/* store/tier_internal.h - the parts of a door to a storage tier:
+ *   tier.c          calls, queue, the worker's thread
+ *   tier_io.c       pages to and from segments
+ *   tier_publish.c  the index, and segments that nobody needs
+ *   tier_read.c     what a folder holds when a run begins
+ *   tier_folder.c   its files and lock
+ *   tier_index_*.c, tier_columns.c   the index as a file
+ *   segment*.c      segments
+ */
+#ifndef PL_STORE_TIER_INTERNAL_H
+#define PL_STORE_TIER_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/array.h"
+#include "store/segment.h"
+#include "store/tier_index.h"
+
+typedef enum pl_tier_job_kind {
+    PL_TIER_WRITE,
+    PL_TIER_READ,
+    PL_TIER_PUBLISH
+} pl_tier_job_kind_t;
+
+typedef struct pl_tier_job pl_tier_job_t;
+
+struct pl_tier_job {
+    pl_tier_job_kind_t kind;
+    int64_t ticket;
+    bool is_done;
+    bool fails;                 /* on purpose */
+    uint64_t bad;               /* as pl_storage_door_ops_t.wait gives it */
+    pl_storage_io_t io;         /* arrays below */
+    pl_storage_place_t *places; /* owned */
+    pl_storage_header_t
+        *headers;               /* owned by a write; of a read: the caller's */
+    pl_storage_piece_t *pieces; /* owned */
+    pl_tier_index_t index;      /* PUBLISH: owned; digests are to be found */
+    pl_tier_job_t *next;
+};
+
+/* A segment that is open. */
+typedef struct pl_tier_handle {
+    pl_segment_form_t form;
+    int fd;
+    bool can_write;
+    bool is_dirty; /* written and not synced */
+    int64_t used;  /* when; the least goes first */
+} pl_tier_handle_t;
+
+enum { PL_TIER_HANDLES = 128 };
+
+typedef struct pl_tier {
+    pl_storage_door_t door;
+    pl_tier_params_t params; /* folder and texts are copies */
+    char *folder;
+    pl_tier_index_t self; /* identity alone */
+    uint64_t identity;    /* its hash */
+    int32_t segment_slots;
+    atomic_bool can_write;
+    /* Store and fetch points are asked by the caller's thread, the others by
+     * the worker's. */
+    pl_inject_t inject;
+
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    /* under the mutex */
+    pl_tier_job_t *first, *last;    /* to be done, in order */
+    PL_ARRAY(pl_tier_job_t *) jobs; /* all that are not waited for, ascending */
+    int64_t next_ticket;
+    bool is_closing;
+
+    /* the worker's */
+    pl_tier_handle_t handles[PL_TIER_HANDLES];
+    int n_handles;
+    int64_t clock;
+    pl_segment_mould_t moulds[2]; /* of full segments, and of the last */
+    PL_ARRAY(struct iovec) list;
+    PL_ARRAY(pl_tier_set_t) sets; /* of the last index */
+} pl_tier_t;
+
+/* Does it happen here and now? */
+bool pl_tier_hits(pl_tier_t *tier, pl_inject_point_t point);
+
+/* This rank writes no more: said once. */
+void pl_tier_give_up(pl_tier_t *tier, const char *why);
+
+/* What lies where, by place: set, rank, slot. */
+int pl_tier_compare_places(const pl_storage_place_t *a,
+                           const pl_storage_place_t *b);
+pl_segment_name_t pl_tier_segment_of(const pl_tier_t *tier,
+                                     const pl_storage_place_t *place);
+
+/* Write the jobs of a list that ends before `end`, sync once, and set `bad`. */
+void pl_tier_write_jobs(pl_tier_t *tier, pl_tier_job_t *first,
+                        const pl_tier_job_t *end);
+void pl_tier_read_job(pl_tier_t *tier, pl_tier_job_t *job);
+void pl_tier_close_handles(pl_tier_t *tier);
+/* An open segment, sound and of this identity; NULL: there is none. */
+pl_tier_handle_t *pl_tier_find_segment(pl_tier_t *tier, pl_segment_name_t name);
+
+/* Copy what the directory keeps now.  PL_OK, PL_ERR_MEMORY (one line). */
+PL_MUST_CHECK pl_status_t pl_tier_copy_directory(pl_tier_t *tier,
+                                                 const pl_storage_t *storage,
+                                                 const pl_storage_run_t *run,
+                                                 pl_tier_index_t *index);
+void pl_tier_publish_job(pl_tier_t *tier, pl_tier_job_t *job);
+/* The sets of the index that is there; if it is another's, this door does not
+ * write. */
+PL_MUST_CHECK pl_status_t pl_tier_load_sets(pl_tier_t *tier);
+
+#endif /* PL_STORE_TIER_INTERNAL_H */
