@@ -1,8 +1,8 @@
 # PAGELANE_CUDA=AUTO|ON|OFF: look for the CUDA toolkit and NCCL.
 #
-# Sets PAGELANE_CUDA_TEXT, what --version and doctor say of it.  Nothing is
-# compiled with CUDA yet; ON makes a missing part an error all the same, so that
-# a machine meant for GPUs says early what it lacks.
+# Sets PAGELANE_HAS_CUDA, and PAGELANE_CUDA_TEXT, what --version and doctor say of
+# it.  With ON a missing part is an error, so that a machine meant for GPUs says
+# early what it lacks.
 set(PAGELANE_CUDA AUTO CACHE STRING "CUDA and NCCL: AUTO, ON or OFF")
 set_property(CACHE PAGELANE_CUDA PROPERTY STRINGS AUTO ON OFF)
 if(NOT PAGELANE_CUDA MATCHES "^(AUTO|ON|OFF)$")
@@ -29,8 +29,10 @@ else()
   elseif(missing)
     set(PAGELANE_CUDA_TEXT "off: ${missing} not found")
   else()
-    set(PAGELANE_CUDA_TEXT "off: no CUDA sources in this version \
-(toolkit ${CUDAToolkit_VERSION}, NCCL ${NCCL_VERSION} found)")
+    enable_language(CUDA)
+    set(PAGELANE_HAS_CUDA ON)
+    set(PAGELANE_CUDA_TEXT
+      "toolkit ${CUDAToolkit_VERSION}, NCCL ${NCCL_VERSION}")
   endif()
 endif()
 message(STATUS "CUDA: ${PAGELANE_CUDA_TEXT}")

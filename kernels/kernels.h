@@ -1,0 +1,152 @@
+/* kernels/kernels.h - what runs on a GPU, behind one C header.
+ *
+ * Launchers: each queues its kernels on a stream and returns at once.  Memory
+ * is the caller's; pointers are device pointers unless a comment says pinned
+ * (host memory that the device can reach).  Nothing here allocates or waits.
+ * The plain C version named with each is the reference; one test suite runs
+ * both (tests/gpu).
+ *
+ * Results do not depend on the batch: what a row, a page or a query gives is a
+ * function of that row, page or query.
+ *
+ * Statuses: PL_OK; PL_ERR_ARGUMENT (nothing was queued); PL_ERR_DEVICE (the
+ * launch failed).  The caller says what it was about.
+ */
+#ifndef PL_KERNELS_KERNELS_H
+#define PL_KERNELS_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <pagelane/layout.h>
+#include <pagelane/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "attn/rows.h"
+#include "verify/digest.h"
+
+typedef struct CUstream_st *pl_cuda_stream_t; /* cudaStream_t */
+
+/* ---- pages.cu ---- */
+
+/* Where pages lie: page i of a list at base + slots[i] * stride, or, without
+ * slots, at base + i * stride.  With lanes, slots[i] is a logical page g, which
+ * lies at bases[g mod n_lanes] + (g div n_lanes) * stride: the stores of peers.
+ * base and stride are multiples of 16; base may be pinned memory. */
+typedef struct pl_page_place {
+    const void *base;
+    const int32_t *slots;     /* [n_pages], or NULL */
+    const void *const *bases; /* [n_lanes], or NULL */
+    int32_t n_lanes;
+    size_t stride; /* bytes from one slot to the next */
+} pl_page_place_t;
+
+/* Copy n pages of page_bytes (a multiple of 16) from one place to another, all
+ * apart.  One pass for gather, scatter, load-back, backup and, with lanes, for
+ * pack, exchange and unpack.  `to` is written; it has no lanes.
+ * Reference: memcpy per page.  n_blocks: 0 within the device's memory, all of the
+ * device then; over a link (pinned memory, peers) so many multiprocessors at
+ * most: 8 fill PCIe, 264 fill NVLink. */
+PL_MUST_CHECK pl_status_t pl_cuda_copy_pages(const pl_page_place_t *from,
+                                             const pl_page_place_t *to,
+                                             int32_t n_pages, size_t page_bytes,
+                                             int32_t n_blocks,
+                                             pl_cuda_stream_t stream);
+
+/* ---- remap.cu ---- */
+
+/* Page-level inverse: where in a request's page list does a logical page
+ * stand?  inverse [n_logical] holds -1 everywhere between uses. */
+PL_MUST_CHECK pl_status_t pl_cuda_inverse_set(int32_t *inverse,
+                                              const pl_page_t *pages,
+                                              int32_t n_pages,
+                                              pl_cuda_stream_t stream);
+PL_MUST_CHECK pl_status_t pl_cuda_inverse_clear(int32_t *inverse,
+                                                const pl_page_t *pages,
+                                                int32_t n_pages,
+                                                pl_cuda_stream_t stream);
+/* places[i] = the position in the request of logical token locations[i] =
+ * page * page_tokens + offset, or -1 (also for a negative location). */
+PL_MUST_CHECK pl_status_t pl_cuda_remap(const int32_t *inverse,
+                                        int32_t page_tokens,
+                                        const int32_t *locations, int64_t n,
+                                        int32_t *places,
+                                        pl_cuda_stream_t stream);
+
+/* ---- lanes.cu ---- */
+
+/* Take n pages, page i in lane owners[i], each the lowest free slot that the
+ * ones before it have left; all or nothing.  free_bits [n_lanes][n_words]: bit s
+ * of a lane is set if slot s is free; taken ones are cleared.  *short_p becomes
+ * the number of pages lacking (0: taken).  scratch: [n_lanes + n].  Reference:
+ * pl_lanes_alloc, from lanes without staged pages. */
+PL_MUST_CHECK pl_status_t
+pl_cuda_take_pages(uint64_t *free_bits, int32_t n_lanes, int32_t n_words,
+                   const pl_owner_t *owners, int32_t n, pl_page_t *pages,
+                   int32_t *short_p, int32_t *scratch, pl_cuda_stream_t stream);
+
+/* ---- rows.cu ---- */
+
+/* Store n rows of float32 as they lie in pages.  Row i goes to row rows[i] %
+ * page_tokens of slot rows[i] / page_tokens; rows[i] < 0: nowhere (padding).
+ * Latent: values [n][kv_lora + rope].  Index: values [n][index_dim].
+ * Reference: pl_latent_store, pl_index_store. */
+PL_MUST_CHECK pl_status_t
+pl_cuda_store_latent(const pl_row_layout_t *layout, const pl_page_form_t *form,
+                     const float *values, int32_t n, const int32_t *rows,
+                     uint8_t *pages, size_t stride, pl_cuda_stream_t stream);
+PL_MUST_CHECK pl_status_t
+pl_cuda_store_index(const pl_row_layout_t *layout, const pl_page_form_t *form,
+                    const float *values, int32_t n, const int32_t *rows,
+                    uint8_t *pages, size_t stride, pl_cuda_stream_t stream);
+
+/* ---- scores.cu, topk.cu, attend.cu ---- */
+
+/* attn/view.h on the device. */
+typedef struct pl_cuda_view {
+    const uint8_t *bytes;
+    size_t stride;
+    const int32_t *rows; /* [pages] the page map */
+    pl_page_form_t form;
+} pl_cuda_view_t;
+
+/* Indexer: scores[i][s] for s < n_keys[i], as pl_index_scores.  q
+ * [n][n_heads][index_dim], weights [n][n_heads], scores [n] rows of score_stride
+ * floats, all float32.  Keys stored as e4m3 and index_dim 128 take the tensor
+ * cores: q is rounded to 11 bits of mantissa then. */
+PL_MUST_CHECK pl_status_t
+pl_cuda_index_scores(const pl_cuda_view_t *index, const pl_row_layout_t *layout,
+                     const float *q, const float *weights, int32_t n_heads,
+                     float scale, const int32_t *n_keys, int32_t n,
+                     int32_t most_keys, float *scores, size_t score_stride,
+                     pl_cuda_stream_t stream);
+
+/* The k best of each row in the total order of pl_topk, ascending positions;
+ * positions [n][k], n_taken [n].  k <= 4096. */
+#define PL_CUDA_TOPK_MAX 4096
+PL_MUST_CHECK pl_status_t pl_cuda_topk(const float *scores, size_t score_stride,
+                                       const int32_t *n_keys, int32_t n,
+                                       int32_t most_keys, int32_t k,
+                                       int32_t *positions, int32_t *n_taken,
+                                       pl_cuda_stream_t stream);
+
+/* Absorbed MLA, as pl_attend: q_latent [n][n_heads][kv_lora], q_rope
+ * [n][n_heads][rope], positions [n][most], n_positions [n], out
+ * [n][n_heads][kv_lora], all float32.  bf16 and fp8 stores with kv_lora 512,
+ * rope 64 and heads in whole 64s take the tensor cores (q and the stored rows
+ * as bf16, sums in float32); everything else float32 arithmetic. */
+PL_MUST_CHECK pl_status_t
+pl_cuda_attend(const pl_cuda_view_t *latent, const pl_row_layout_t *layout,
+               const float *q_latent, const float *q_rope, int32_t n_heads,
+               float scale, const int32_t *positions,
+               const int32_t *n_positions, int32_t n, int32_t most, float *out,
+               pl_cuda_stream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* PL_KERNELS_KERNELS_H */

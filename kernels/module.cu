@@ -1,0 +1,51 @@
+#include "device/cuda_module.h"
+
+#include <cuda_runtime.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bench.cuh"
+
+namespace {
+
+int count(char *why, size_t room)
+{
+    int n             = 0;
+    cudaError_t error = cudaGetDeviceCount(&n);
+
+    if (error != cudaSuccess) {
+        (void)snprintf(why, room, "%s", cudaGetErrorString(error));
+        return 0;
+    }
+    if (n == 0) {
+        (void)snprintf(why, room, "the driver sees no GPU");
+    }
+    return n;
+}
+
+pl_status_t describe(int device, pl_cuda_about_t *about)
+{
+    cudaDeviceProp properties;
+
+    if (cudaGetDeviceProperties(&properties, device) != cudaSuccess) {
+        return PL_ERR_DEVICE;
+    }
+    memset(about, 0, sizeof(*about));
+    (void)snprintf(about->name, sizeof(about->name), "%s", properties.name);
+    about->major        = properties.major;
+    about->minor        = properties.minor;
+    about->n_processors = properties.multiProcessorCount;
+    about->bytes        = properties.totalGlobalMem;
+    return PL_OK;
+}
+
+const pl_cuda_module_t MODULE = {PL_CUDA_MODULE_ABI, count, describe,
+                                 pl_cuda_bench_kernels};
+
+} // namespace
+
+extern "C" __attribute__((visibility("default"))) const pl_cuda_module_t *
+pl_cuda_module(void)
+{
+    return &MODULE;
+}

@@ -1,0 +1,30 @@
+#include "device/cuda.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+const pl_cuda_module_t *pl_cuda_open(char *why, size_t room)
+{
+    /* Found by the run path of this library; opened twice it is the same. */
+    void *file = dlopen(PL_CUDA_MODULE_FILE, RTLD_NOW | RTLD_LOCAL);
+    void *symbol =
+        file != NULL ? dlsym(file, PL_CUDA_MODULE_SYMBOL) : NULL;
+    const pl_cuda_module_t *module;
+    pl_cuda_module_get_t get;
+
+    if (symbol == NULL) {
+        (void)snprintf(why, room, "%s", dlerror());
+        return NULL;
+    }
+    memcpy(&get, &symbol, sizeof(get)); /* ISO C has no cast for it */
+    module = get();
+    if (module->abi != PL_CUDA_MODULE_ABI) {
+        (void)snprintf(why, room,
+                       PL_CUDA_MODULE_FILE
+                       " is of another version (%u, this program's %u)",
+                       (unsigned)module->abi, (unsigned)PL_CUDA_MODULE_ABI);
+        return NULL;
+    }
+    return module;
+}

@@ -1,0 +1,26 @@
+/* Each CUDA kernel beside its plain C version. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "gpu.h"
+
+int main(void)
+{
+    const char *required = getenv("PAGELANE_REQUIRE_GPU");
+    Suite *suite         = suite_create("kernels");
+    SRunner *runner      = srunner_create(suite);
+    int failed;
+
+    if (!gpu_is_there()) {
+        srunner_free(runner);
+        return (required != NULL) && (required[0] == '1') ? EXIT_FAILURE : 77;
+    }
+    suite_add_tcase(suite, case_pages());
+    suite_add_tcase(suite, case_rows());
+    suite_add_tcase(suite, case_attention());
+    srunner_set_fork_status(runner, CK_NOFORK); /* one context for all */
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
