@@ -1,11 +1,11 @@
 /* pagelane bench: each part beside its yardstick, in the same run. */
 #include <inttypes.h>
-#include <json.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cache/tree_bench.h"
 #include "cli/cli.h"
+#include "cli/json.h"
 #include "cli/table.h"
 #include "pool/lanes_bench.h"
 #include "store/snapshot_bench.h"
@@ -144,12 +144,10 @@ static pl_status_t print_json(const bench_t *bench)
         const figure_t *f = &bench->figures[i];
         char key[64];
 
-        bad |= json_object_object_add(root, f->key,
-                                      json_object_new_double(f->value));
+        pl_json_real(root, f->key, f->value);
         (void)snprintf(key, sizeof(key), "%s_yardstick", f->key);
         if (f->yardstick > 0) {
-            bad |= json_object_object_add(root, key,
-                                          json_object_new_double(f->yardstick));
+            pl_json_real(root, key, f->yardstick);
         }
     }
     if (bad == 0) {

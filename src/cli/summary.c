@@ -1,12 +1,10 @@
 /* What a run came to: tables for people, JSON for programs. */
 #include <inttypes.h>
-#include <json.h>
 #include <stdio.h>
 
 #include "base/hash.h"
+#include "cli/report.h"
 #include "cli/run.h"
-#include "cli/table.h"
-#include "sim/metrics.h"
 
 typedef struct summary {
     const pl_cli_t *cli;
@@ -31,21 +29,7 @@ static void fold_digests(summary_t *s)
     }
 }
 
-static double share(int64_t part, int64_t whole)
-{
-    return whole > 0 ? (double)part / (double)whole : 0;
-}
-
 /* ---- tables ---- */
-
-static pl_status_t print(pl_table_t *table)
-{
-    pl_status_t status = pl_table_print(table, stdout);
-
-    pl_table_close(table);
-    printf("\n");
-    return status;
-}
 
 static void head(const summary_t *s)
 {
@@ -61,56 +45,6 @@ static void head(const summary_t *s)
     if (o->executor == PL_OPT_EXECUTOR_COST) {
         printf("No bytes were moved (--executor cost).\n\n");
     }
-}
-
-static void tokens_row(pl_table_t *table, const char *name, int64_t requests,
-                       int64_t tokens, int64_t of)
-{
-    pl_table_cell(table, "%s", name);
-    if (requests >= 0) {
-        pl_table_cell(table, "%" PRId64, requests);
-    } else {
-        pl_table_cell(table, "%s", "");
-    }
-    pl_table_cell(table, "%" PRId64, tokens);
-    pl_table_cell(table, "%.2f %%", 100 * share(tokens, of));
-}
-
-static pl_status_t print_hits(const summary_t *s)
-{
-    const pl_metrics_t *m = &s->metrics;
-    pl_table_t *table =
-        pl_table_open("prompt tokens<,requests>,tokens>,share>");
-
-    tokens_row(table, "hit on device", m->n_device_hits, m->device_hit_tokens,
-               m->prompt_tokens);
-    tokens_row(table, "hit on host", m->n_host_hits, m->host_hit_tokens,
-               m->prompt_tokens);
-    tokens_row(table, "computed", -1, m->computed_tokens, m->prompt_tokens);
-    tokens_row(table, "all", m->n_completed, m->prompt_tokens,
-               m->prompt_tokens);
-    return print(table);
-}
-
-static pl_status_t print_misses(const summary_t *s)
-{
-    static const char *const WHY[PL_MISSES] = {
-        [PL_MISS_NEW]       = "never seen before",
-        [PL_MISS_EVICTED]   = "held once and evicted",
-        [PL_MISS_LANE]      = "held, but a lane had no room",
-        [PL_MISS_THRESHOLD] = "host hit too short, or not complete yet",
-        [PL_MISS_FAILED]    = "a copy failed",
-        [PL_MISS_LAST]      = "holds the last token, always computed",
-    };
-    pl_table_t *table = pl_table_open("missed because<,pages>");
-
-    for (int miss = 0; miss < PL_MISSES; miss++) {
-        if (s->metrics.miss_pages[miss] > 0) {
-            pl_table_cell(table, "%s", WHY[miss]);
-            pl_table_cell(table, "%" PRId64, s->metrics.miss_pages[miss]);
-        }
-    }
-    return print(table);
 }
 
 static void moves_row(pl_table_t *table, const char *name, int64_t operations,
@@ -147,7 +81,7 @@ static pl_status_t print_moves(const summary_t *s)
               x->pages[PL_OP_OFFLOAD], x->bytes[PL_OP_OFFLOAD]);
     moves_row(table, "resumed by decode", e->resumes, x->pages[PL_OP_RESUME],
               x->bytes[PL_OP_RESUME]);
-    return print(table);
+    return pl_report_table(table);
 }
 
 static void count_row(pl_table_t *table, const char *name, int64_t value)
@@ -175,27 +109,7 @@ static pl_status_t print_counts(const summary_t *s)
     count_row(table, "reservations failed", e->reservations_failed);
     count_row(table, "operations failed", e->operations_failed);
     count_row(table, "ticks", e->ticks);
-    return print(table);
-}
-
-static void spread_row(pl_table_t *table, const char *name, pl_spread_t spread)
-{
-    pl_table_cell(table, "%s", name);
-    pl_table_cell(table, "%.2f", spread.mean / 1e6);
-    pl_table_cell(table, "%.2f", (double)spread.p50_ns / 1e6);
-    pl_table_cell(table, "%.2f", (double)spread.p90_ns / 1e6);
-    pl_table_cell(table, "%.2f", (double)spread.p99_ns / 1e6);
-}
-
-static pl_status_t print_times(const summary_t *s)
-{
-    pl_table_t *table = pl_table_open("virtual time, ms<,mean>,p50>,p90>,p99>");
-
-    spread_row(table, "queueing", s->metrics.queue);
-    spread_row(table, "time to first token", s->metrics.ttft);
-    spread_row(table, "time per output token", s->metrics.tpot);
-    spread_row(table, "end to end", s->metrics.e2e);
-    return print(table);
+    return pl_report_table(table);
 }
 
 static void print_verdict(const summary_t *s)
@@ -225,153 +139,69 @@ static void print_verdict(const summary_t *s)
 static pl_status_t print_tables(const summary_t *s)
 {
     head(s);
-    PL_TRY(print_hits(s));
-    PL_TRY(print_misses(s));
+    PL_TRY(pl_report_hits(&s->metrics));
+    PL_TRY(pl_report_misses(&s->metrics));
     PL_TRY(print_moves(s));
     PL_TRY(print_counts(s));
-    PL_TRY(print_times(s));
+    PL_TRY(pl_report_times(&s->metrics));
     print_verdict(s);
     return PL_OK;
 }
 
 /* ---- JSON ---- */
 
-typedef struct writer {
-    json_object *root;
-    int bad;
-} writer_t;
-
-static void add(writer_t *w, const char *key, json_object *value)
+static void add_cache(json_object *root, const summary_t *s)
 {
-    if ((value == NULL) || (json_object_object_add(w->root, key, value) != 0)) {
-        w->bad = 1;
-    }
-}
-
-static void add_int(writer_t *w, const char *key, int64_t value)
-{
-    add(w, key, json_object_new_int64(value));
-}
-
-static void add_real(writer_t *w, const char *key, double value)
-{
-    add(w, key, json_object_new_double(value));
-}
-
-/* mean_ttft_ms, median_ttft_ms, p90_ttft_ms, p99_ttft_ms */
-static void add_spread(writer_t *w, const char *name, pl_spread_t spread)
-{
-    const struct {
-        const char *prefix;
-        double ns;
-    } list[] = {{"mean", spread.mean},
-                {"median", (double)spread.p50_ns},
-                {"p90", (double)spread.p90_ns},
-                {"p99", (double)spread.p99_ns}};
-    char key[64];
-
-    for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++) {
-        (void)snprintf(key, sizeof(key), "%s_%s_ms", list[i].prefix, name);
-        add_real(w, key, list[i].ns / 1e6);
-    }
-}
-
-static void add_serving(writer_t *w, const pl_metrics_t *m)
-{
-    double seconds = (double)m->duration_ns / 1e9;
-
-    add_int(w, "completed", m->n_completed);
-    add_int(w, "failed", m->n_failed);
-    add_real(w, "duration", seconds);
-    add_int(w, "total_input_tokens", m->prompt_tokens);
-    add_int(w, "total_output_tokens", m->output_tokens);
-    add_real(w, "request_throughput",
-             seconds > 0 ? (double)m->n_completed / seconds : 0);
-    add_real(w, "output_throughput",
-             seconds > 0 ? (double)m->output_tokens / seconds : 0);
-    add_spread(w, "ttft", m->ttft);
-    add_spread(w, "tpot", m->tpot);
-    add_spread(w, "e2el", m->e2e);
-    add_spread(w, "queue", m->queue);
-}
-
-static void add_cache(writer_t *w, const summary_t *s)
-{
-    static const char *const MISS[PL_MISSES] = {
-#define PL_MISS_KEY(name, text) [name] = "miss_" text "_pages",
-        PL_MISS_LIST(PL_MISS_KEY)
-#undef PL_MISS_KEY
-    };
-    const pl_metrics_t *m = &s->metrics;
     const pl_hicache_counters_t *h =
         pl_hicache_counters(pl_engine_cache(s->engine));
-    int64_t hit = m->device_hit_tokens + m->host_hit_tokens;
 
-    add_real(w, "hit_rate", share(hit, m->prompt_tokens));
-    add_real(w, "mean_request_hit_rate", m->mean_hit);
-    add_int(w, "device_hit_tokens", m->device_hit_tokens);
-    add_int(w, "host_hit_tokens", m->host_hit_tokens);
-    add_int(w, "computed_tokens", m->computed_tokens);
-    for (int miss = 0; miss < PL_MISSES; miss++) {
-        add_int(w, MISS[miss], m->miss_pages[miss]);
-    }
-    add_int(w, "lane_deficits", h->deficits);
-    add_int(w, "lane_retries", h->retries);
-    add_int(w, "lane_retries_failed", h->retries_failed);
-    add_int(w, "evictions", h->evictions);
-    add_int(w, "evicted_pages", h->evicted_pages);
-    add_int(w, "loads", h->loads);
-    add_int(w, "load_pages", h->load_pages);
-    add_int(w, "backups", h->backups);
-    add_int(w, "backup_pages", h->backup_pages);
-    add_int(w, "backups_skipped", h->backups_skipped);
-    add_int(w, "write_backs", h->write_backs);
-    add_int(w, "host_dropped_pages", h->host_dropped_pages);
+    pl_json_integer(root, "lane_deficits", h->deficits);
+    pl_json_integer(root, "lane_retries", h->retries);
+    pl_json_integer(root, "lane_retries_failed", h->retries_failed);
+    pl_json_integer(root, "evictions", h->evictions);
+    pl_json_integer(root, "evicted_pages", h->evicted_pages);
+    pl_json_integer(root, "loads", h->loads);
+    pl_json_integer(root, "load_pages", h->load_pages);
+    pl_json_integer(root, "backups", h->backups);
+    pl_json_integer(root, "backup_pages", h->backup_pages);
+    pl_json_integer(root, "backups_skipped", h->backups_skipped);
+    pl_json_integer(root, "write_backs", h->write_backs);
+    pl_json_integer(root, "host_dropped_pages", h->host_dropped_pages);
 }
 
-static void add_moves(writer_t *w, const summary_t *s)
+static void add_moves(json_object *root, const summary_t *s)
 {
     const pl_engine_counters_t *e = pl_engine_counters(s->engine);
     const pl_exec_counters_t *x   = &s->results->counters;
     char key[64];
 
-    add_int(w, "ticks", e->ticks);
-    add_int(w, "chunks", e->chunks);
-    add_int(w, "decode_steps", e->decode_steps);
-    add_int(w, "offloads", e->offloads);
-    add_int(w, "resumes", e->resumes);
-    add_int(w, "reentries", e->reentries);
-    add_int(w, "reservations_failed", e->reservations_failed);
-    add_int(w, "operations_failed", e->operations_failed);
+    pl_json_integer(root, "ticks", e->ticks);
+    pl_json_integer(root, "chunks", e->chunks);
+    pl_json_integer(root, "decode_steps", e->decode_steps);
+    pl_json_integer(root, "offloads", e->offloads);
+    pl_json_integer(root, "resumes", e->resumes);
+    pl_json_integer(root, "reentries", e->reentries);
+    pl_json_integer(root, "reservations_failed", e->reservations_failed);
+    pl_json_integer(root, "operations_failed", e->operations_failed);
     for (int kind = 0; kind < PL_OP_KINDS; kind++) {
         (void)snprintf(key, sizeof(key), "%s_bytes_moved",
                        pl_op_kind_text((pl_op_kind_t)kind));
-        add_int(w, key, x->bytes[kind]);
+        pl_json_integer(root, key, x->bytes[kind]);
     }
-    add_int(w, "page_checks", x->page_checks);
+    pl_json_integer(root, "page_checks", x->page_checks);
 }
 
 static pl_status_t print_json(const summary_t *s)
 {
-    writer_t w = {json_object_new_object(), 0};
-    char digest[32];
+    json_object *root = json_object_new_object();
 
-    if (w.root == NULL) {
-        return PL_ERR_MEMORY;
-    }
-    add_serving(&w, &s->metrics);
-    add_cache(&w, s);
-    add_moves(&w, s);
+    pl_report_json(root, &s->metrics);
+    add_cache(root, s);
+    add_moves(root, s);
     if (s->has_digest) {
-        (void)snprintf(digest, sizeof(digest), "%016" PRIx64, s->digest);
-        add(&w, "kv_digest", json_object_new_string(digest));
+        pl_json_digest(root, "kv_digest", s->digest);
     }
-    if (w.bad == 0) {
-        printf("%s\n",
-               json_object_to_json_string_ext(w.root, JSON_C_TO_STRING_PRETTY));
-    }
-    json_object_put(w.root);
-    return w.bad == 0 ? PL_OK : PL_ERR_MEMORY;
+    return pl_json_print(root, stdout);
 }
 
 pl_status_t pl_summary_print(const pl_cli_t *cli, const pl_engine_t *engine,

@@ -1,12 +1,12 @@
 /* pagelane trace stats: what is in a trace, and what any cache could hit. */
 #include <inttypes.h>
-#include <json.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <pagelane/trace.h>
 
 #include "cli/cli.h"
+#include "cli/json.h"
 #include "cli/table.h"
 #include "trace/stats.h"
 
@@ -138,32 +138,18 @@ static pl_status_t print_tables(const pl_trace_stats_t *s, const char *format)
 
 /* JSON. */
 
-static void add_integer(json_object *object, const char *key, int64_t value)
-{
-    json_object_object_add(object, key, json_object_new_int64(value));
-}
-
-/* Six digits, so that the text does not depend on the C library. */
-static void add_real(json_object *object, const char *key, double value)
-{
-    char text[64];
-
-    (void)snprintf(text, sizeof(text), "%.6f", value);
-    json_object_object_add(object, key, json_object_new_double_s(value, text));
-}
-
 static void add_lengths(json_object *object, const char *key,
                         const pl_trace_lengths_t *l)
 {
     json_object *lengths = json_object_new_object();
 
-    add_integer(lengths, "total", l->total);
-    add_real(lengths, "mean", l->mean);
-    add_integer(lengths, "min", l->min);
-    add_integer(lengths, "p50", l->p50);
-    add_integer(lengths, "p90", l->p90);
-    add_integer(lengths, "p99", l->p99);
-    add_integer(lengths, "max", l->max);
+    pl_json_integer(lengths, "total", l->total);
+    pl_json_real(lengths, "mean", l->mean);
+    pl_json_integer(lengths, "min", l->min);
+    pl_json_integer(lengths, "p50", l->p50);
+    pl_json_integer(lengths, "p90", l->p90);
+    pl_json_integer(lengths, "p99", l->p99);
+    pl_json_integer(lengths, "max", l->max);
     json_object_object_add(object, key, lengths);
 }
 
@@ -171,39 +157,34 @@ static pl_status_t print_json(const pl_trace_stats_t *s, const char *format)
 {
     json_object *object = json_object_new_object();
     ceiling_t list[N_CEILINGS];
-    const char *text;
 
-    json_object_object_add(object, "format", json_object_new_string(format));
-    add_integer(object, "requests", s->n_requests);
-    add_integer(object, "namespaces", s->n_name_spaces);
-    add_integer(object, "duration_ns", s->duration_ns);
-    add_real(object, "requests_per_s", s->requests_per_s);
-    add_integer(object, "arrivals", s->n_arrivals);
-    add_integer(object, "max_at_once", s->max_at_once);
+    pl_json_text(object, "format", format);
+    pl_json_integer(object, "requests", s->n_requests);
+    pl_json_integer(object, "namespaces", s->n_name_spaces);
+    pl_json_integer(object, "duration_ns", s->duration_ns);
+    pl_json_real(object, "requests_per_s", s->requests_per_s);
+    pl_json_integer(object, "arrivals", s->n_arrivals);
+    pl_json_integer(object, "max_at_once", s->max_at_once);
     add_lengths(object, "input_tokens", &s->input);
     add_lengths(object, "output_tokens", &s->output);
-    add_integer(object, "block_tokens", s->block_tokens);
-    add_integer(object, "blocks", s->n_blocks);
-    add_integer(object, "full_blocks", s->n_full_blocks);
-    add_integer(object, "unique_blocks", s->n_unique_blocks);
-    add_integer(object, "once_blocks", s->n_once_blocks);
-    add_integer(object, "first_blocks", s->n_first_blocks);
-    add_integer(object, "hit_blocks", s->hit_blocks);
-    add_integer(object, "hit_full_blocks", s->hit_full_blocks);
-    add_integer(object, "hit_tokens", s->hit_tokens);
-    add_integer(object, "full_hits", s->n_full_hits);
-    add_integer(object, "page_size", s->page_size);
-    add_integer(object, "page_hit_tokens", s->page_hit_tokens);
-    add_integer(object, "page_hit_blocks", s->page_hit_blocks);
+    pl_json_integer(object, "block_tokens", s->block_tokens);
+    pl_json_integer(object, "blocks", s->n_blocks);
+    pl_json_integer(object, "full_blocks", s->n_full_blocks);
+    pl_json_integer(object, "unique_blocks", s->n_unique_blocks);
+    pl_json_integer(object, "once_blocks", s->n_once_blocks);
+    pl_json_integer(object, "first_blocks", s->n_first_blocks);
+    pl_json_integer(object, "hit_blocks", s->hit_blocks);
+    pl_json_integer(object, "hit_full_blocks", s->hit_full_blocks);
+    pl_json_integer(object, "hit_tokens", s->hit_tokens);
+    pl_json_integer(object, "full_hits", s->n_full_hits);
+    pl_json_integer(object, "page_size", s->page_size);
+    pl_json_integer(object, "page_hit_tokens", s->page_hit_tokens);
+    pl_json_integer(object, "page_hit_blocks", s->page_hit_blocks);
     list_ceilings(s, list);
     for (size_t i = 0; i < N_CEILINGS; i++) {
-        add_real(object, list[i].key, list[i].ratio);
+        pl_json_real(object, list[i].key, list[i].ratio);
     }
-    text = json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY |
-                                                      JSON_C_TO_STRING_SPACED);
-    printf("%s\n", text == NULL ? "" : text);
-    json_object_put(object);
-    return text == NULL ? PL_ERR_MEMORY : PL_OK;
+    return pl_json_print(object, stdout);
 }
 
 /* The file: one word, or --trace. */

@@ -19,12 +19,14 @@ static int64_t percentile(const int64_t *sorted, int64_t n, int64_t percent)
     return n == 0 ? 0 : sorted[rank > 0 ? rank - 1 : 0];
 }
 
-static pl_spread_t spread_of(int64_t *values, int64_t n)
+pl_spread_t pl_metrics_spread(int64_t *values, int64_t n)
 {
     pl_spread_t spread = {.n = n};
     double sum         = 0;
 
-    qsort(values, (size_t)n, sizeof(*values), compare);
+    if (n > 0) {
+        qsort(values, (size_t)n, sizeof(*values), compare);
+    }
     for (int64_t i = 0; i < n; i++) {
         sum += (double)values[i];
     }
@@ -36,61 +38,60 @@ static pl_spread_t spread_of(int64_t *values, int64_t n)
     return spread;
 }
 
-/* One time of a request; false: it has none. */
-typedef bool (*time_of_t)(const pl_record_t *record, int64_t *ns_p);
-
-static bool ttft(const pl_record_t *record, int64_t *ns_p)
+bool pl_metrics_counts(const pl_record_t *record)
 {
-    *ns_p = record->first_token_ns - record->arrival_ns;
-    return true;
+    return !record->failed && !record->skipped && (record->finished_ns >= 0);
 }
 
-static bool tpot(const pl_record_t *record, int64_t *ns_p)
+bool pl_metrics_time(const pl_record_t *record, pl_metric_time_t which,
+                     int64_t *ns_p)
 {
-    if (record->generated_tokens < 2) {
-        return false;
+    switch (which) {
+    case PL_METRIC_TTFT:
+        *ns_p = record->first_token_ns - record->arrival_ns;
+        return true;
+    case PL_METRIC_TPOT:
+        if (record->generated_tokens < 2) {
+            return false;
+        }
+        *ns_p = (record->finished_ns - record->first_token_ns) /
+                (record->generated_tokens - 1);
+        return true;
+    case PL_METRIC_E2E:
+        *ns_p = record->finished_ns - record->arrival_ns;
+        return true;
+    case PL_METRIC_QUEUE:
+        *ns_p = record->admitted_ns - record->arrival_ns;
+        return true;
     }
-    *ns_p = (record->finished_ns - record->first_token_ns) /
-            (record->generated_tokens - 1);
-    return true;
+    return false;
 }
 
-static bool e2e(const pl_record_t *record, int64_t *ns_p)
+static pl_spread_t collect(const pl_record_t *records, int32_t n,
+                           int64_t *values, pl_metric_time_t which)
 {
-    *ns_p = record->finished_ns - record->arrival_ns;
-    return true;
-}
+    int64_t n_values = 0;
 
-static bool queue(const pl_record_t *record, int64_t *ns_p)
-{
-    *ns_p = record->admitted_ns - record->arrival_ns;
-    return true;
-}
-
-static pl_spread_t collect(const pl_engine_t *engine, int64_t *values,
-                           time_of_t time_of)
-{
-    int64_t n = 0;
-
-    for (int32_t i = 0; i < pl_engine_n_requests(engine); i++) {
-        const pl_record_t *record = pl_engine_record(engine, i);
-
-        if (!record->failed && time_of(record, &values[n])) {
-            n++;
+    for (int32_t i = 0; i < n; i++) {
+        if (pl_metrics_counts(&records[i]) &&
+            pl_metrics_time(&records[i], which, &values[n_values])) {
+            n_values++;
         }
     }
-    return spread_of(values, n);
+    return pl_metrics_spread(values, n_values);
 }
 
 static void add_request(pl_metrics_t *metrics, const pl_record_t *record)
 {
-    int64_t hit = (int64_t)record->device_hit_tokens + record->host_hit_tokens;
+    int64_t hit = (int64_t)record->device_hit_tokens + record->host_hit_tokens +
+                  record->storage_hit_tokens;
 
     metrics->preemptions += record->preemptions;
     metrics->reentries += record->reentries;
     metrics->readmissions += record->readmissions;
-    if (record->failed) {
-        metrics->n_failed++;
+    metrics->n_failed += record->failed;
+    metrics->n_skipped += !record->failed && record->skipped;
+    if (!pl_metrics_counts(record)) {
         return;
     }
     metrics->n_completed++;
@@ -98,17 +99,20 @@ static void add_request(pl_metrics_t *metrics, const pl_record_t *record)
     metrics->output_tokens += record->generated_tokens;
     metrics->device_hit_tokens += record->device_hit_tokens;
     metrics->host_hit_tokens += record->host_hit_tokens;
+    metrics->storage_hit_tokens += record->storage_hit_tokens;
     metrics->n_device_hits += record->device_hit_tokens > 0;
     metrics->n_host_hits += record->host_hit_tokens > 0;
+    metrics->n_storage_hits += record->storage_hit_tokens > 0;
+    metrics->computed_tokens += record->prompt_tokens - hit;
     metrics->mean_hit += (double)hit / record->prompt_tokens;
     for (int m = 0; m < PL_MISSES; m++) {
         metrics->miss_pages[m] += record->miss_pages[m];
     }
 }
 
-pl_status_t pl_metrics_make(const pl_engine_t *engine, pl_metrics_t *metrics_p)
+pl_status_t pl_metrics_of(const pl_record_t *records, int32_t n,
+                          pl_metrics_t *metrics_p)
 {
-    int32_t n            = pl_engine_n_requests(engine);
     pl_metrics_t metrics = {.n_requests = n};
     int64_t last         = 0;
     int64_t *values      = malloc(((size_t)n + 1) * sizeof(*values));
@@ -117,25 +121,39 @@ pl_status_t pl_metrics_make(const pl_engine_t *engine, pl_metrics_t *metrics_p)
         return PL_ERR_MEMORY;
     }
     for (int32_t i = 0; i < n; i++) {
-        const pl_record_t *record = pl_engine_record(engine, i);
-
-        add_request(&metrics, record);
-        last = record->finished_ns > last ? record->finished_ns : last;
+        add_request(&metrics, &records[i]);
+        last = records[i].finished_ns > last ? records[i].finished_ns : last;
     }
+    metrics.n_unfinished = metrics.n_requests - metrics.n_completed -
+                           metrics.n_failed - metrics.n_skipped;
     if (metrics.n_completed > 0) {
         metrics.mean_hit /= (double)metrics.n_completed;
     }
-    if (n > 0) {
-        metrics.duration_ns = last - pl_engine_record(engine, 0)->arrival_ns;
+    if ((n > 0) && (last > records[0].arrival_ns)) {
+        metrics.duration_ns = last - records[0].arrival_ns;
     }
-    metrics.computed_tokens = metrics.prompt_tokens -
-                              metrics.device_hit_tokens -
-                              metrics.host_hit_tokens;
-    metrics.ttft  = collect(engine, values, ttft);
-    metrics.tpot  = collect(engine, values, tpot);
-    metrics.e2e   = collect(engine, values, e2e);
-    metrics.queue = collect(engine, values, queue);
+    metrics.ttft  = collect(records, n, values, PL_METRIC_TTFT);
+    metrics.tpot  = collect(records, n, values, PL_METRIC_TPOT);
+    metrics.e2e   = collect(records, n, values, PL_METRIC_E2E);
+    metrics.queue = collect(records, n, values, PL_METRIC_QUEUE);
     free(values);
     *metrics_p = metrics;
     return PL_OK;
+}
+
+pl_status_t pl_metrics_make(const pl_engine_t *engine, pl_metrics_t *metrics_p)
+{
+    int32_t n            = pl_engine_n_requests(engine);
+    pl_record_t *records = malloc(((size_t)n + 1) * sizeof(*records));
+    pl_status_t status;
+
+    if (records == NULL) {
+        return PL_ERR_MEMORY;
+    }
+    for (int32_t i = 0; i < n; i++) {
+        records[i] = *pl_engine_record(engine, i);
+    }
+    status = pl_metrics_of(records, n, metrics_p);
+    free(records);
+    return status;
 }

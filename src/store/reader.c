@@ -281,18 +281,34 @@ void pl_snapshot_close(pl_snapshot_t *snapshot)
     free(snapshot);
 }
 
+const char *pl_snapshot_path(const pl_snapshot_t *snapshot)
+{
+    return snapshot->path;
+}
+
 int64_t pl_snapshot_minor(const pl_snapshot_t *snapshot)
 {
     return snapshot->minor;
 }
 
-bool pl_snapshot_has(const pl_snapshot_t *snapshot, const char *path)
+static bool has(const pl_snapshot_t *snapshot, const char *path,
+                pl_wire_ask_t what)
 {
-    pl_wire_request_t request = {.ask = PL_ASK_HAS};
+    pl_wire_request_t request = {.ask = (int32_t)what};
     reply_t reply             = {.has_said = true}; /* this one is silent */
 
     return (ask(snapshot, request, path, "", &reply) == PL_OK) &&
            (reply.number != 0);
+}
+
+bool pl_snapshot_has(const pl_snapshot_t *snapshot, const char *path)
+{
+    return has(snapshot, path, PL_ASK_HAS);
+}
+
+bool pl_snapshot_has_dataset(const pl_snapshot_t *snapshot, const char *path)
+{
+    return has(snapshot, path, PL_ASK_HAS_DATASET);
 }
 
 pl_status_t pl_snapshot_integer(const pl_snapshot_t *snapshot,
@@ -334,6 +350,85 @@ pl_status_t pl_snapshot_attributes(const pl_snapshot_t *snapshot,
 
     return ask(snapshot, request, group, "", &reply);
 }
+
+/* ---- members and texts ---- */
+
+typedef struct members {
+    pl_snapshot_member_visit_t visit;
+    void *context;
+} members_t;
+
+static pl_status_t take_member(void *context, const char *name,
+                               const char *text, bool is_dataset)
+{
+    const members_t *members    = context;
+    pl_snapshot_member_t member = {.name = name, .is_group = !is_dataset};
+    int item                    = 0;
+
+    if (is_dataset && ((sscanf(text, "%d %zu", &item, &member.columns) != 2) ||
+                       (item < 0) || (item > PL_ITEM_TEXT))) {
+        return PL_ERR_INPUT;
+    }
+    member.item = (pl_item_t)item;
+    return members->visit(members->context, &member);
+}
+
+pl_status_t pl_snapshot_members(const pl_snapshot_t *snapshot,
+                                const char *group,
+                                pl_snapshot_member_visit_t visit, void *context)
+{
+    members_t members         = {visit, context};
+    pl_wire_request_t request = {.ask = PL_ASK_MEMBERS};
+    reply_t reply             = {.visit = take_member, .context = &members};
+
+    return ask(snapshot, request, group, "", &reply);
+}
+
+typedef struct texts {
+    char (*items)[PL_SNAPSHOT_TEXT_BYTES];
+    size_t n;
+} texts_t;
+
+static pl_status_t take_one(void *context, const char *name, const char *text,
+                            bool is_number)
+{
+    texts_t *texts = context;
+
+    (void)name;
+    (void)is_number;
+    if (texts->n == PL_SNAPSHOT_MOST_TEXTS) {
+        return PL_ERR_INPUT;
+    }
+    (void)snprintf(texts->items[texts->n++], PL_SNAPSHOT_TEXT_BYTES, "%s",
+                   text);
+    return PL_OK;
+}
+
+pl_status_t pl_snapshot_read_texts(const pl_snapshot_t *snapshot,
+                                   const char *path,
+                                   char (**texts_p)[PL_SNAPSHOT_TEXT_BYTES],
+                                   size_t *n_p)
+{
+    texts_t texts             = {0};
+    pl_wire_request_t request = {.ask = PL_ASK_TEXTS};
+    reply_t reply             = {.visit = take_one, .context = &texts};
+    pl_status_t status;
+
+    texts.items = calloc(PL_SNAPSHOT_MOST_TEXTS, sizeof(*texts.items));
+    if (texts.items == NULL) {
+        return no_memory(snapshot, path);
+    }
+    status = ask(snapshot, request, path, "", &reply);
+    if (status != PL_OK) {
+        free(texts.items);
+        return status;
+    }
+    *texts_p = texts.items;
+    *n_p     = texts.n;
+    return PL_OK;
+}
+
+/* ---- columns ---- */
 
 pl_status_t pl_snapshot_read(const pl_snapshot_t *snapshot, const char *path,
                              pl_item_t item, size_t rows, size_t columns,

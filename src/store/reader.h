@@ -41,8 +41,12 @@ void pl_snapshot_close(pl_snapshot_t *snapshot); /* NULL is allowed */
 /* The version in the file: major is PL_SNAPSHOT_MAJOR. */
 int64_t pl_snapshot_minor(const pl_snapshot_t *snapshot);
 
-/* Is there such a group?  (An optional one; silent.) */
+/* The path it was opened by. */
+const char *pl_snapshot_path(const pl_snapshot_t *snapshot);
+
+/* Is there such a group, or such a dataset?  (An optional one; silent.) */
 bool pl_snapshot_has(const pl_snapshot_t *snapshot, const char *path);
+bool pl_snapshot_has_dataset(const pl_snapshot_t *snapshot, const char *path);
 
 /* One number of a group, within min .. max. */
 PL_MUST_CHECK pl_status_t pl_snapshot_integer(const pl_snapshot_t *snapshot,
@@ -87,6 +91,32 @@ PL_MUST_CHECK pl_status_t pl_snapshot_read_offsets(
     pl_snapshot_column_t *column_p);
 
 void pl_snapshot_column_free(pl_snapshot_column_t *column);
+
+/* A dataset of texts.  Longer ones than a snapshot has (PL_SNAPSHOT_TEXT_BYTES
+ * with the NUL), or more of them (PL_SNAPSHOT_MOST_TEXTS), are refused.  The
+ * caller frees *texts_p. */
+#define PL_SNAPSHOT_MOST_TEXTS 4096
+#define PL_SNAPSHOT_TEXT_BYTES 64
+PL_MUST_CHECK pl_status_t
+pl_snapshot_read_texts(const pl_snapshot_t *snapshot, const char *path,
+                       char (**texts_p)[PL_SNAPSHOT_TEXT_BYTES], size_t *n_p);
+
+/* What stands in a group. */
+typedef struct pl_snapshot_member {
+    const char *name; /* borrowed for the call */
+    bool is_group;    /* else a dataset */
+    pl_item_t item;   /* of a dataset */
+    size_t columns;   /* of a dataset of two dimensions; 0: it has one */
+} pl_snapshot_member_t;
+
+/* All of them by name; the first status that is not PL_OK ends it.  `visit`
+ * must not ask the snapshot anything. */
+typedef pl_status_t (*pl_snapshot_member_visit_t)(
+    void *context, const pl_snapshot_member_t *member);
+PL_MUST_CHECK pl_status_t pl_snapshot_members(const pl_snapshot_t *snapshot,
+                                              const char *group,
+                                              pl_snapshot_member_visit_t visit,
+                                              void *context);
 
 /* Are these n nodes a tree?  Ids ascend from 1; a parent is the root, 0, or one
  * of them; and none is above itself.  `object` names the parents in the line.

@@ -78,9 +78,9 @@ hid_t pl_inside_object(const pl_inside_t *inside, const char *path,
     return id;
 }
 
-bool pl_inside_has(const pl_inside_t *inside, const char *path)
+bool pl_inside_has(const pl_inside_t *inside, const char *path, H5I_type_t kind)
 {
-    hid_t id = pl_inside_object(inside, path, H5I_GROUP);
+    hid_t id = pl_inside_object(inside, path, kind);
 
     if (id >= 0) {
         (void)H5Oclose(id);
@@ -183,7 +183,7 @@ enum { LARGEST_RATIO = 1032 };
 
 /* Only what a snapshot has: bytes in this file, packed by filters that come
  * with HDF5. */
-static bool is_stored_plainly(hid_t dataset)
+bool pl_inside_is_plain(hid_t dataset)
 {
     hid_t list   = H5Dget_create_plist(dataset);
     bool plainly = list >= 0;
@@ -297,8 +297,8 @@ static pl_status_t check_size(const pl_inside_t *inside, const char *path,
 }
 
 /* The bytes as they are, with the digest beside them. */
-static pl_status_t check_digest(const pl_inside_t *inside, const char *path,
-                                hid_t dataset, const void *bytes, size_t n)
+pl_status_t pl_inside_check_digest(const pl_inside_t *inside, const char *path,
+                                   hid_t dataset, const void *bytes, size_t n)
 {
     uint64_t digest;
 
@@ -367,8 +367,8 @@ static pl_status_t read_items(const pl_inside_t *inside, const char *path,
         goto free_items;
     }
     PL_TRY_GOTO(status,
-                check_digest(inside, path, dataset, column->items,
-                             n * pl_item_bytes(item, 0)),
+                pl_inside_check_digest(inside, path, dataset, column->items,
+                                       n * pl_item_bytes(item, 0)),
                 free_items);
     widen(column->items, n, item);
     goto close_type;
@@ -399,7 +399,7 @@ pl_status_t pl_inside_read(const pl_inside_t *inside, const char *path,
                                   type_name(item));
         goto close_dataset;
     }
-    if (!is_stored_plainly(dataset)) {
+    if (!pl_inside_is_plain(dataset)) {
         status = pl_inside_refuse(inside, path,
                                   "its bytes lie in other files or are "
                                   "packed in a way no snapshot is");

@@ -1,6 +1,8 @@
 /* store/reader_inside.h - what reads a snapshot through HDF5, inside the
- * process that store/reader.h starts for it: reader_inside.c      files,
- * objects, datasets reader_attributes.c  attributes
+ * process that store/reader.h starts for it:
+ *   reader_inside.c      files, objects, datasets
+ *   reader_attributes.c  attributes
+ *   reader_members.c     what stands in a group, and texts
  *
  * Names, types, sizes and offsets are checked here before they are used.
  * Statuses and lines as in store/reader.h.  HDF5's own messages are off already
@@ -27,7 +29,8 @@ PL_MUST_CHECK pl_status_t pl_inside_open(const char *path, const pl_log_t *log,
 void pl_inside_close(pl_inside_t *inside);
 
 /* As their namesakes in store/reader.h. */
-bool pl_inside_has(const pl_inside_t *inside, const char *path);
+bool pl_inside_has(const pl_inside_t *inside, const char *path,
+                   H5I_type_t kind);
 PL_MUST_CHECK pl_status_t pl_inside_integer(const pl_inside_t *inside,
                                             const char *group, const char *name,
                                             int64_t min, int64_t max,
@@ -50,7 +53,28 @@ pl_status_t pl_inside_refuse(const pl_inside_t *inside, const char *object,
 #endif
     ;
 
-/* ---- between the two files ---- */
+/* reader_members.c: each member of a group by its name, with a text: "group",
+ * or the number of its item (pl_item_t) and its columns. */
+PL_MUST_CHECK pl_status_t pl_inside_members(const pl_inside_t *inside,
+                                            const char *group,
+                                            pl_snapshot_visit_t visit,
+                                            void *context);
+/* The texts of a dataset, in order, without names. */
+PL_MUST_CHECK pl_status_t pl_inside_texts(const pl_inside_t *inside,
+                                          const char *path,
+                                          pl_snapshot_visit_t visit,
+                                          void *context);
+
+/* ---- between the files ---- */
+
+/* Bytes in this file, packed by filters that come with HDF5. */
+bool pl_inside_is_plain(hid_t dataset);
+
+/* Do the bytes have the digest that stands beside the dataset, if one does? */
+PL_MUST_CHECK pl_status_t pl_inside_check_digest(const pl_inside_t *inside,
+                                                 const char *path,
+                                                 hid_t dataset,
+                                                 const void *bytes, size_t n);
 
 /* Open an object of that kind that is reached by plain links only; negative:
  * there is none.  Silent. */

@@ -124,8 +124,15 @@ static pl_status_t answer_request(int fd, const pl_inside_t *inside,
 {
     switch ((pl_wire_ask_t)request->ask) {
     case PL_ASK_HAS:
-        *number_p = pl_inside_has(inside, request->path);
+        *number_p = pl_inside_has(inside, request->path, H5I_GROUP);
         return PL_OK;
+    case PL_ASK_HAS_DATASET:
+        *number_p = pl_inside_has(inside, request->path, H5I_DATASET);
+        return PL_OK;
+    case PL_ASK_MEMBERS:
+        return pl_inside_members(inside, request->path, send_attribute, &fd);
+    case PL_ASK_TEXTS:
+        return pl_inside_texts(inside, request->path, send_attribute, &fd);
     case PL_ASK_INTEGER:
         return pl_inside_integer(inside, request->path, request->name,
                                  request->min, request->max, number_p);

@@ -18,6 +18,9 @@ enum { PL_WIRE_NAME = 256, PL_WIRE_TEXT = 70000 };
 
 typedef enum pl_wire_ask {
     PL_ASK_HAS,
+    PL_ASK_HAS_DATASET,
+    PL_ASK_MEMBERS, /* answered by attributes: pl_inside_members */
+    PL_ASK_TEXTS,   /* likewise: pl_inside_texts */
     PL_ASK_INTEGER,
     PL_ASK_TEXT,
     PL_ASK_ATTRIBUTES,

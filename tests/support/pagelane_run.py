@@ -151,6 +151,7 @@ def summary_of(s):
         of["generated_tokens"][many].astype(np.int64) - 1)
     want = {
         "completed": int(good.sum()), "failed": int((~good).sum()),
+        "unfinished": 0, "storage_hit_tokens": 0, "finished_before": 0,
         "duration": seconds, "total_input_tokens": int(prompt.sum()),
         "total_output_tokens": output,
         "request_throughput": int(good.sum()) / seconds,
@@ -162,7 +163,8 @@ def summary_of(s):
         "computed_tokens": int((prompt - hit).sum()),
         "reentries": int(r["reentries"].sum()),
         "page_checks": s.data.get("page_checks")}
-    for why in ("new", "evicted", "lane", "threshold", "failed", "last_page"):
+    for why in ("new", "evicted", "lane", "threshold", "failed", "storage",
+                "last_page"):
         want[f"miss_{why}_pages"] = int(of["miss_" + why].sum())
     times = {"ttft": of["first_token_ns"] - of["arrival_ns"], "tpot": tpot,
              "e2el": of["finished_ns"] - of["arrival_ns"],
@@ -194,7 +196,7 @@ def summary_differs(said, snapshot):
         a, b = said.get(name), want.get(name)
         if a is None or b is None:
             return f"{name}: --json {a}, snapshot {b}"
-        near = isinstance(a, float) and abs(a - b) <= 1e-9 * max(1, abs(b))
+        near = isinstance(a, float) and abs(a - b) <= 6e-7  # six digits
         if a != b and not near:
             return f"{name}: --json {a}, snapshot {b}"
     return None
