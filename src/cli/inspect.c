@@ -3,15 +3,18 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/table.h"
+#include "cli/report.h"
 
 /* The groups that the summary shows whole. */
-static const struct {
+typedef struct group {
     const char *path, *title, *key;
-} GROUPS[] = {
+} group_t;
+
+static const group_t GROUPS[] = {
     {"/config", "option<,value", "config"},
     {"/layout", "layout<,value", "layout"},
     {"/counters/engine", "engine<,count>", "engine"},
@@ -32,15 +35,16 @@ static pl_status_t add_row(void *context, const char *name, const char *text,
     return PL_OK;
 }
 
-static pl_status_t print_group(const pl_snapshot_t *snapshot, const char *path,
-                               const char *title)
+static pl_status_t print_group(const pl_snapshot_t *snapshot,
+                               const group_t *group, bool is_last)
 {
-    pl_table_t *table  = pl_table_open(title);
-    pl_status_t status = pl_snapshot_attributes(snapshot, path, add_row, table);
+    pl_table_t *table = pl_table_open(group->title);
+    pl_status_t status =
+        pl_snapshot_attributes(snapshot, group->path, add_row, table);
 
     if (status == PL_OK) {
-        printf("\n");
         status = pl_table_print(table, stdout);
+        printf("%s", is_last ? "" : "\n");
     }
     pl_table_close(table);
     return status;
@@ -50,56 +54,34 @@ static void fact(pl_table_t *table, const char *name, int64_t value)
 {
     pl_table_cell(table, "%s", name);
     pl_table_cell(table, "%" PRId64, value);
-    pl_table_cell(table, "%s", "");
 }
 
-static void share(pl_table_t *table, const char *name, int64_t part,
-                  int64_t whole)
+static pl_status_t print_requests(const pl_metrics_t *m)
 {
-    pl_table_cell(table, "%s", name);
-    pl_table_cell(table, "%" PRId64, part);
-    pl_table_cell(table, "%.4f",
-                  whole > 0 ? (double)part / (double)whole : 0.0);
-}
+    pl_table_t *table = pl_table_open("requests<,value>");
 
-static void measure(pl_table_t *table, const char *name, double value)
-{
-    pl_table_cell(table, "%s", name);
-    pl_table_cell(table, "%.3f", value);
-    pl_table_cell(table, "%s", "");
-}
-
-static pl_status_t print_requests(const pl_inspect_requests_t *r)
-{
-    pl_table_t *table = pl_table_open("requests<,value>,of prompt tokens>");
-    pl_status_t status;
-
-    fact(table, "requests", r->n);
-    fact(table, "finished", r->n_finished);
-    fact(table, "failed", r->n_failed);
-    fact(table, "prompt tokens", r->prompt_tokens);
-    share(table, "hit on device, tokens", r->device_hit_tokens,
-          r->prompt_tokens);
-    share(table, "hit on host, tokens", r->host_hit_tokens, r->prompt_tokens);
-    fact(table, "generated tokens", r->generated_tokens);
-    measure(table, "last end, virtual s", (double)r->end_ns / 1e9);
-    measure(table, "first token after, mean ms", r->mean_ttft_ms);
-    measure(table, "first token after, median ms", r->median_ttft_ms);
-    measure(table, "first token after, p99 ms", r->p99_ttft_ms);
-    measure(table, "end after, mean ms", r->mean_e2el_ms);
-    measure(table, "end after, median ms", r->median_e2el_ms);
-    measure(table, "end after, p99 ms", r->p99_e2el_ms);
-    status = pl_table_print(table, stdout);
-    pl_table_close(table);
-    return status;
+    fact(table, "all", m->n_requests);
+    fact(table, "completed", m->n_completed);
+    fact(table, "failed", m->n_failed);
+    fact(table, "unfinished", m->n_unfinished);
+    if (m->n_skipped > 0) {
+        fact(table, "finished before", m->n_skipped);
+    }
+    fact(table, "tokens generated", m->output_tokens);
+    pl_table_cell(table, "virtual time, s");
+    pl_table_cell(table, "%.3f", (double)m->duration_ns / 1e9);
+    return pl_report_table(table);
 }
 
 static pl_status_t print_summary(const pl_snapshot_t *snapshot,
-                                 const pl_inspect_requests_t *totals)
+                                 const pl_metrics_t *metrics)
 {
-    PL_TRY(print_requests(totals));
+    PL_TRY(print_requests(metrics));
+    PL_TRY(pl_report_hits(metrics));
+    PL_TRY(pl_report_misses(metrics));
+    PL_TRY(pl_report_times(metrics));
     for (size_t i = 0; i < N_GROUPS; i++) {
-        PL_TRY(print_group(snapshot, GROUPS[i].path, GROUPS[i].title));
+        PL_TRY(print_group(snapshot, &GROUPS[i], i + 1 == N_GROUPS));
     }
     return PL_OK;
 }
@@ -112,36 +94,24 @@ static pl_status_t add_member(void *context, const char *name, const char *text,
     int64_t value = 0;
 
     if (is_number && (sscanf(text, "%" SCNd64, &value) == 1)) {
-        pl_inspect_add_integer(context, name, value);
+        pl_json_integer(context, name, value);
     } else {
         json_object_object_add(context, name, json_object_new_string(text));
     }
     return PL_OK;
 }
 
-static json_object *requests_json(const pl_inspect_requests_t *r)
+static json_object *requests_json(const pl_metrics_t *metrics)
 {
     json_object *object = json_object_new_object();
 
-    pl_inspect_add_integer(object, "requests", r->n);
-    pl_inspect_add_integer(object, "finished", r->n_finished);
-    pl_inspect_add_integer(object, "failed", r->n_failed);
-    pl_inspect_add_integer(object, "total_input_tokens", r->prompt_tokens);
-    pl_inspect_add_integer(object, "total_output_tokens", r->generated_tokens);
-    pl_inspect_add_integer(object, "device_hit_tokens", r->device_hit_tokens);
-    pl_inspect_add_integer(object, "host_hit_tokens", r->host_hit_tokens);
-    pl_inspect_add_integer(object, "end_ns", r->end_ns);
-    pl_inspect_add_real(object, "mean_ttft_ms", r->mean_ttft_ms);
-    pl_inspect_add_real(object, "median_ttft_ms", r->median_ttft_ms);
-    pl_inspect_add_real(object, "p99_ttft_ms", r->p99_ttft_ms);
-    pl_inspect_add_real(object, "mean_e2el_ms", r->mean_e2el_ms);
-    pl_inspect_add_real(object, "median_e2el_ms", r->median_e2el_ms);
-    pl_inspect_add_real(object, "p99_e2el_ms", r->p99_e2el_ms);
+    pl_json_integer(object, "requests", metrics->n_requests);
+    pl_report_json(object, metrics);
     return object;
 }
 
 static pl_status_t print_json(const pl_snapshot_t *snapshot,
-                              const pl_inspect_requests_t *totals)
+                              const pl_metrics_t *metrics)
 {
     json_object *object   = json_object_new_object();
     json_object *counters = json_object_new_object();
@@ -151,7 +121,7 @@ static pl_status_t print_json(const pl_snapshot_t *snapshot,
                    pl_snapshot_minor(snapshot));
     json_object_object_add(object, "schema_version",
                            json_object_new_string(version));
-    json_object_object_add(object, "requests", requests_json(totals));
+    json_object_object_add(object, "requests", requests_json(metrics));
     for (size_t i = 0; i < N_GROUPS; i++) {
         json_object *group = json_object_new_object();
         pl_status_t status;
@@ -167,36 +137,48 @@ static pl_status_t print_json(const pl_snapshot_t *snapshot,
         }
     }
     json_object_object_add(object, "counters", counters);
-    return pl_inspect_print(object);
+    return pl_json_print(object, stdout);
 }
 
-static pl_status_t inspect_summary(const pl_snapshot_t *snapshot, bool json)
+static pl_status_t inspect_summary(const pl_inspect_t *inspect)
 {
-    pl_inspect_requests_t totals;
+    const pl_snapshot_t *snapshot = inspect->snapshot;
+    pl_record_t *records          = NULL;
+    int32_t n                     = 0;
     pl_inspect_layout_t layout;
+    pl_metrics_t metrics;
+    pl_status_t status;
 
     PL_TRY(pl_inspect_layout(snapshot, &layout)); /* what a reader relies on */
-    PL_TRY(pl_inspect_request_totals(snapshot, &totals));
-    return json ? print_json(snapshot, &totals)
-                : print_summary(snapshot, &totals);
+    PL_TRY(pl_inspect_records(snapshot, &records, &n));
+    status = pl_metrics_of(records, n, &metrics);
+    if (status == PL_OK) {
+        status = inspect->json ? print_json(snapshot, &metrics)
+                               : print_summary(snapshot, &metrics);
+    }
+    free(records);
+    return status;
 }
 
 /* ---- the verb ---- */
 
 typedef struct view {
-    const char *name;
-    pl_status_t (*print)(const pl_snapshot_t *snapshot, bool json);
+    const char *name, *operand; /* operand: what stands behind the name */
+    pl_status_t (*print)(const pl_inspect_t *inspect);
 } view_t;
 
 static const view_t VIEWS[] = {
-    {"requests", pl_inspect_requests},
-    {"nodes", pl_inspect_nodes},
-    {"lanes", pl_inspect_lanes},
+    {"requests", NULL, pl_inspect_requests},
+    {"nodes", NULL, pl_inspect_nodes},
+    {"lanes", NULL, pl_inspect_lanes},
+    {"page", "the number of a page", pl_inspect_page},
+    {"why", "the number of a request", pl_inspect_why},
+    {"diff", "another snapshot", pl_inspect_diff},
 };
 
 static const view_t *find_view(const pl_cli_t *cli)
 {
-    static const view_t SUMMARY = {"", inspect_summary};
+    static const view_t SUMMARY = {"", NULL, inspect_summary};
 
     if (cli->n_words < 2) {
         return &SUMMARY;
@@ -207,24 +189,65 @@ static const view_t *find_view(const pl_cli_t *cli)
         }
     }
     pl_log(&cli->log, PL_LOG_ERROR,
-           "cannot inspect '%.64s'; expected requests, nodes or lanes (see "
-           "pagelane inspect --help)",
+           "cannot inspect '%.64s'; expected requests, nodes, lanes, page G, "
+           "why R or diff FILE (see pagelane inspect --help)",
            cli->words[1]);
     return NULL;
+}
+
+/* One word behind the view if it takes one, none if not. */
+static pl_status_t check_operand(const pl_cli_t *cli, const view_t *view)
+{
+    if ((view->operand != NULL) && (cli->n_words < 3)) {
+        pl_log(&cli->log, PL_LOG_ERROR,
+               "inspect %s: what is missing behind it is %s (see pagelane "
+               "inspect --help)",
+               view->name, view->operand);
+        return PL_ERR_ARGUMENT;
+    }
+    if ((view->operand == NULL) && (cli->n_words > 2)) {
+        pl_log(&cli->log, PL_LOG_ERROR,
+               "unexpected word '%.64s' (see pagelane inspect --help)",
+               cli->words[2]);
+        return PL_ERR_ARGUMENT;
+    }
+    return PL_OK;
+}
+
+pl_status_t pl_inspect_number(const pl_inspect_t *inspect, size_t i,
+                              const char *what, int64_t most, int64_t *number_p)
+{
+    const char *word = inspect->cli->words[i];
+    int64_t number   = 0;
+    int end          = 0;
+
+    if ((word[0] >= '0') && (word[0] <= '9') && (strlen(word) <= 18) &&
+        (sscanf(word, "%" SCNd64 "%n", &number, &end) == 1) &&
+        (word[end] == '\0') && (number <= most)) {
+        *number_p = number;
+        return PL_OK;
+    }
+    pl_log(&inspect->cli->log, PL_LOG_ERROR,
+           "inspect: there is no %s '%.64s'; expected 0 to %" PRId64, what,
+           word, most);
+    return PL_ERR_ARGUMENT;
 }
 
 int pl_cli_inspect(const pl_cli_t *cli)
 {
     const view_t *view      = find_view(cli);
     pl_snapshot_t *snapshot = NULL;
+    pl_inspect_t inspect    = {.cli = cli, .json = cli->options.json};
     pl_status_t status;
 
     if (view == NULL) {
         return pl_status_exit(PL_ERR_ARGUMENT);
     }
+    PL_TRY_GOTO(status, check_operand(cli, view), out);
     PL_TRY_GOTO(status, pl_snapshot_open(cli->words[0], &cli->log, &snapshot),
                 out);
-    status = view->print(snapshot, cli->options.json);
+    inspect.snapshot = snapshot;
+    status           = view->print(&inspect);
     pl_snapshot_close(snapshot);
 
 out:

@@ -1,6 +1,6 @@
 /* cli/inspect.h - the parts of `pagelane inspect`:
  *   inspect.c           the verb and its summary
- *   inspect_load.c      columns of a snapshot, checked
+ *   inspect_load.c  inspect_records.c   columns of a snapshot, checked
  *   inspect_requests.c  inspect_nodes.c  inspect_lanes.c   one table each
  *
  * A print function writes a table for people, or with `json` one JSON object,
@@ -9,7 +9,6 @@
 #ifndef PL_CLI_INSPECT_H
 #define PL_CLI_INSPECT_H
 
-#include <json.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,6 +16,9 @@
 #include <pagelane/status.h>
 
 #include "base/text.h"
+#include "cli/cli.h"
+#include "cli/json.h"
+#include "engine/engine.h"
 #include "store/reader.h"
 
 /* /layout */
@@ -47,36 +49,39 @@ PL_MUST_CHECK pl_status_t pl_inspect_columns(const pl_snapshot_t *snapshot,
                                              size_t *rows_p);
 void pl_inspect_free(pl_snapshot_column_t *columns, size_t n);
 
-PL_MUST_CHECK pl_status_t pl_inspect_requests(const pl_snapshot_t *snapshot,
-                                              bool json);
-PL_MUST_CHECK pl_status_t pl_inspect_nodes(const pl_snapshot_t *snapshot,
-                                           bool json);
-PL_MUST_CHECK pl_status_t pl_inspect_lanes(const pl_snapshot_t *snapshot,
-                                           bool json);
+/* What a view is given. */
+typedef struct pl_inspect {
+    const pl_cli_t *cli;
+    const pl_snapshot_t *snapshot;
+    bool json;
+} pl_inspect_t;
 
-/* What the summary says of /requests. */
-typedef struct pl_inspect_requests {
-    int64_t n, n_finished, n_failed;
-    int64_t prompt_tokens, generated_tokens, device_hit_tokens, host_hit_tokens;
-    int64_t end_ns; /* of the last to finish */
-    double mean_ttft_ms, median_ttft_ms, p99_ttft_ms;
-    double mean_e2el_ms, median_e2el_ms, p99_e2el_ms;
-} pl_inspect_requests_t;
-PL_MUST_CHECK pl_status_t pl_inspect_request_totals(
-    const pl_snapshot_t *snapshot, pl_inspect_requests_t *totals_p);
+PL_MUST_CHECK pl_status_t pl_inspect_requests(const pl_inspect_t *inspect);
+PL_MUST_CHECK pl_status_t pl_inspect_nodes(const pl_inspect_t *inspect);
+PL_MUST_CHECK pl_status_t pl_inspect_lanes(const pl_inspect_t *inspect);
+PL_MUST_CHECK pl_status_t pl_inspect_page(const pl_inspect_t *inspect);
+PL_MUST_CHECK pl_status_t pl_inspect_why(const pl_inspect_t *inspect);
+/* PL_ERR_VIOLATION: they differ (told). */
+PL_MUST_CHECK pl_status_t pl_inspect_diff(const pl_inspect_t *inspect);
+
+/* Word i of the command line as a whole number from 0 to `most`; one line that
+ * says what it is, else, and PL_ERR_ARGUMENT. */
+PL_MUST_CHECK pl_status_t pl_inspect_number(const pl_inspect_t *inspect,
+                                            size_t i, const char *what,
+                                            int64_t most, int64_t *number_p);
+
+/* /requests; the caller frees *records_p.  Prompts have a token or more, and
+ * times are -1 or small enough to be subtracted. */
+PL_MUST_CHECK pl_status_t pl_inspect_records(const pl_snapshot_t *snapshot,
+                                             pl_record_t **records_p,
+                                             int32_t *n_p);
+/* All members of a record under the names of their columns. */
+void pl_inspect_record_json(json_object *object, const pl_record_t *record);
 
 /* Owners as runs: `0-2x3` is 0 0 0 1 1 1 2 2 2, `3x5` is 3 3 3 3 3, `2-0` is
  * 2 1 0.  After most_runs runs (0: no limit) it says how many pages are left.
  */
 void pl_inspect_owners(pl_text_t *text, const int64_t *owners, size_t n,
                        size_t most_runs);
-
-/* JSON.  The object belongs to the caller until it is printed, which also
- * releases it. */
-void pl_inspect_add_integer(json_object *object, const char *key,
-                            int64_t value);
-void pl_inspect_add_real(json_object *object, const char *key, double value);
-json_object *pl_inspect_array(const int64_t *items, size_t n);
-PL_MUST_CHECK pl_status_t pl_inspect_print(json_object *object);
 
 #endif /* PL_CLI_INSPECT_H */

@@ -141,12 +141,12 @@ static json_object *json_of(const lanes_t *lanes, int tier, size_t lane)
 
     json_object_object_add(object, "tier",
                            json_object_new_string(TIER_NAMES[tier]));
-    pl_inspect_add_integer(object, "rank", rank_of(lanes, tier, lane));
-    pl_inspect_add_integer(object, "pages", pages_of(lanes, tier));
-    pl_inspect_add_integer(object, "free_pages", span.last);
-    pl_inspect_add_integer(object, "least_free_pages", span.least);
-    pl_inspect_add_integer(object, "least_free_tick", span.least_tick);
-    pl_inspect_add_real(object, "mean_free_pages", span.mean);
+    pl_json_integer(object, "rank", rank_of(lanes, tier, lane));
+    pl_json_integer(object, "pages", pages_of(lanes, tier));
+    pl_json_integer(object, "free_pages", span.last);
+    pl_json_integer(object, "least_free_pages", span.least);
+    pl_json_integer(object, "least_free_tick", span.least_tick);
+    pl_json_real(object, "mean_free_pages", span.mean);
     return object;
 }
 
@@ -155,15 +155,14 @@ static json_object *sample_of(const lanes_t *lanes, size_t i)
     json_object *object = json_object_new_object();
 
     for (int c = 0; c < COLUMNS; c++) {
-        pl_inspect_add_integer(object, SPECS[c].name,
-                               lanes->columns[c].items[i]);
+        pl_json_integer(object, SPECS[c].name, lanes->columns[c].items[i]);
     }
     for (int tier = 0; tier < TIERS; tier++) {
         size_t n = lanes_of(lanes, tier);
 
         json_object_object_add(
             object, TIER_PATHS[tier],
-            pl_inspect_array(lanes->free[tier].items + i * n, n));
+            pl_json_integers(lanes->free[tier].items + i * n, n));
     }
     return object;
 }
@@ -185,16 +184,16 @@ static pl_status_t print_json(const lanes_t *lanes)
     }
     json_object_object_add(object, "lanes", all);
     json_object_object_add(object, "samples", samples);
-    return pl_inspect_print(object);
+    return pl_json_print(object, stdout);
 }
 
-pl_status_t pl_inspect_lanes(const pl_snapshot_t *snapshot, bool json)
+pl_status_t pl_inspect_lanes(const pl_inspect_t *inspect)
 {
     lanes_t lanes      = {0};
-    pl_status_t status = load(snapshot, &lanes);
+    pl_status_t status = load(inspect->snapshot, &lanes);
 
     if (status == PL_OK) {
-        status = json ? print_json(&lanes) : print_table(&lanes);
+        status = inspect->json ? print_json(&lanes) : print_table(&lanes);
     }
     pl_inspect_free(lanes.columns, COLUMNS);
     pl_inspect_free(lanes.free, TIERS);

@@ -252,7 +252,7 @@ static json_object *json_of(const nodes_t *nodes, size_t i)
             json_object_object_add(object, SPECS[c].name,
                                    json_object_new_uint64((uint64_t)value));
         } else {
-            pl_inspect_add_integer(object, SPECS[c].name, value);
+            pl_json_integer(object, SPECS[c].name, value);
         }
     }
     json_object_object_add(object, "tier",
@@ -261,7 +261,7 @@ static json_object *json_of(const nodes_t *nodes, size_t i)
         size_t n;
         const int64_t *items = list_of(nodes, l, i, &n);
 
-        json_object_object_add(object, NAMES[l], pl_inspect_array(items, n));
+        json_object_object_add(object, NAMES[l], pl_json_integers(items, n));
     }
     return object;
 }
@@ -275,16 +275,16 @@ static pl_status_t print_json(const nodes_t *nodes)
         json_object_array_add(array, json_of(nodes, i));
     }
     json_object_object_add(object, "nodes", array);
-    return pl_inspect_print(object);
+    return pl_json_print(object, stdout);
 }
 
-pl_status_t pl_inspect_nodes(const pl_snapshot_t *snapshot, bool json)
+pl_status_t pl_inspect_nodes(const pl_inspect_t *inspect)
 {
     nodes_t nodes      = {0};
-    pl_status_t status = load(snapshot, &nodes);
+    pl_status_t status = load(inspect->snapshot, &nodes);
 
     if (status == PL_OK) {
-        status = json ? print_json(&nodes) : print_table(&nodes);
+        status = inspect->json ? print_json(&nodes) : print_table(&nodes);
     }
     unload(&nodes);
     return status;

@@ -11,7 +11,8 @@
 
 /* The order of the PL_VERB_ bits. */
 static const char *const VERB_NAMES[] = {"run",     "trace stats", "doctor",
-                                         "inspect", "bench",       NULL};
+                                         "inspect", "bench",       "compare",
+                                         "export",  NULL};
 
 /* Variables with our prefix that are no options. */
 static const char *const RESERVED[] = {"PAGELANE_NVTX",
@@ -26,7 +27,7 @@ enum {
     RUN    = PL_VERB_RUN,
     TRACED = PL_VERB_RUN | PL_VERB_TRACE_STATS,
     ALL = PL_VERB_RUN | PL_VERB_TRACE_STATS | PL_VERB_DOCTOR | PL_VERB_INSPECT |
-          PL_VERB_BENCH
+          PL_VERB_BENCH | PL_VERB_COMPARE | PL_VERB_EXPORT
 };
 
 static const pl_option_t OPTIONS[] = {
@@ -448,6 +449,41 @@ static const pl_option_t OPTIONS[] = {
      .verbs    = RUN,
      .recorded = true,
      AT(events_text)},
+    {.group    = "output",
+     .name     = "tier",
+     .kind     = PL_OPTION_CHOICE,
+     .fallback = "device",
+     .help     = "Whose page `page G` is about.",
+     WORDS("device", "host"),
+     .verbs = PL_VERB_INSPECT,
+     AT(tier)},
+    {.group = "output",
+     .name  = "fail-if",
+     .kind  = PL_OPTION_STRINGS,
+     .unit  = "condition",
+     .help  = "End with exit status 1 if it holds: METRIC.STAT, > or <, and a "
+              "signed change from A to B, as in ttft.p99>+5% or "
+              "e2e.mean>+20ms. Metrics: ttft, e2e, tpot, queueing, device_hit, "
+              "host_hit, storage_hit, computed. Stats: mean, p50, p90, p99. "
+              "Units: %, ns, us, ms, s, tokens.",
+     .verbs = PL_VERB_COMPARE,
+     AT(fail_if)},
+    {.group    = "output",
+     .name     = "csv",
+     .kind     = PL_OPTION_FLAG,
+     .fallback = "false",
+     .help     = "CSV (RFC 4180), which is what comes without --json too.",
+     .verbs    = PL_VERB_EXPORT,
+     AT(csv)},
+    {.group  = "output",
+     .name   = "output",
+     .letter = 'o',
+     .kind   = PL_OPTION_STRING,
+     .unit   = "file",
+     .help   = "Write the table there, whole or not at all, instead of to "
+               "stdout.",
+     .verbs  = PL_VERB_EXPORT,
+     AT(output)},
     {.group    = "output",
      .name     = "json",
      .kind     = PL_OPTION_FLAG,

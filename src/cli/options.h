@@ -21,7 +21,9 @@ enum {
     PL_VERB_TRACE_STATS = 1 << 1,
     PL_VERB_DOCTOR      = 1 << 2,
     PL_VERB_INSPECT     = 1 << 3,
-    PL_VERB_BENCH       = 1 << 4
+    PL_VERB_BENCH       = 1 << 4,
+    PL_VERB_COMPARE     = 1 << 5,
+    PL_VERB_EXPORT      = 1 << 6
 };
 
 /* Values of choices: indices into the words of the table. */
@@ -40,6 +42,7 @@ enum {
     PL_OPT_WRITE_THROUGH_SELECTIVE,
     PL_OPT_WRITE_BACK
 };
+enum { PL_OPT_TIER_DEVICE, PL_OPT_TIER_HOST };
 enum { PL_OPT_VERIFY_OFF, PL_OPT_VERIFY_DIGEST, PL_OPT_VERIFY_FULL };
 
 typedef struct pl_options {
@@ -92,9 +95,13 @@ typedef struct pl_options {
     char *snapshot;
     char *snapshot_every;
     int64_t snapshot_keep; /* files */
-    char *expect;     /* reference file */
-    char *tokens_out; /* JSON lines */
+    char *expect;          /* reference file */
+    char *tokens_out;      /* JSON lines */
     char *events_text;
+    int32_t tier; /* PL_OPT_TIER_; of inspect page */
+    pl_option_strings_t fail_if;
+    bool csv;
+    char *output;
     bool json;
     int32_t log_level; /* pl_log_level_t */
     char *config;

@@ -1,0 +1,476 @@
+/* pagelane export F TABLE: a table of a snapshot for other programs. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/cli.h"
+#include "cli/frame.h"
+#include "cli/json.h"
+#include "store/file.h"
+
+/* A table: a group of columns, or (values) the values beside groups. */
+typedef struct table {
+    const char *name;
+    const char *group;
+    const char *const *order; /* NULL: values */
+    const char *row;          /* the first column, a number; NULL: none */
+} table_t;
+
+static const table_t TABLES[] = {
+    {"requests", "/requests", PL_FRAME_REQUESTS, "request"},
+    {"nodes", "/hicache/nodes", PL_FRAME_NODES, NULL},
+    {"events", "/events", PL_FRAME_EVENTS, "event"},
+    {"lanes", "/lanes", PL_FRAME_LANES, NULL},
+    {"config", "/config", NULL, NULL},
+    {"layout", "/layout", NULL, NULL},
+    {"counters", "/counters", NULL, NULL},
+};
+
+enum { N_TABLES = sizeof(TABLES) / sizeof(TABLES[0]) };
+
+typedef struct export
+{
+    const pl_cli_t *cli;
+    const pl_snapshot_t *snapshot;
+    const table_t *table;
+    bool json;
+    pl_frame_t frame;
+    pl_frame_t owners; /* of nodes: stands beside them in the file */
+    char(*kinds)[PL_SNAPSHOT_TEXT_BYTES]; /* of events */
+    size_t n_kinds;
+    FILE *file;
+    bool first; /* field of its row */
+}
+export_t;
+
+/* ---- fields: CSV as RFC 4180 has it, or members of a JSON object ---- */
+
+static void begin_row(export_t *x, bool is_first)
+{
+    if (x->json) {
+        fprintf(x->file, "%s    {", is_first ? "" : ",\n");
+    }
+    x->first = true;
+}
+
+static void end_row(export_t *x)
+{
+    fprintf(x->file, "%s", x->json ? "}" : "\r\n");
+}
+
+/* A name within JSON, or what parts fields of CSV. */
+static void begin_field(export_t *x, const char *name)
+{
+    if (x->json) {
+        fprintf(x->file, "%s\"%s\": ", x->first ? "" : ", ", name);
+    } else if (!x->first) {
+        fputc(',', x->file);
+    }
+    x->first = false;
+}
+
+static void put_csv(FILE *file, const char *text)
+{
+    if (strpbrk(text, ",\"\r\n") == NULL) {
+        fprintf(file, "%s", text);
+        return;
+    }
+    fputc('"', file);
+    for (; *text != '\0'; text++) {
+        if (*text == '"') {
+            fputc('"', file);
+        }
+        fputc(*text, file);
+    }
+    fputc('"', file);
+}
+
+static void put_text(export_t *x, const char *text)
+{
+    if (x->json) {
+        json_object *string = json_object_new_string(text);
+
+        fprintf(x->file, "%s", json_object_to_json_string(string));
+        json_object_put(string);
+    } else {
+        put_csv(x->file, text);
+    }
+}
+
+static void put_number(export_t *x, pl_item_t item, int64_t value)
+{
+    if (item == PL_ITEM_U64) {
+        fprintf(x->file, "%" PRIu64, (uint64_t)value);
+    } else {
+        fprintf(x->file, "%" PRId64, value);
+    }
+}
+
+/* A list: in CSV with blanks between. */
+static void put_list(export_t *x, const pl_frame_column_t *column, size_t row)
+{
+    size_t n;
+    const int64_t *items = pl_frame_cell(column, row, &n);
+
+    fprintf(x->file, "%s", x->json ? "[" : "");
+    for (size_t i = 0; i < n; i++) {
+        fprintf(x->file, "%s", i == 0 ? "" : x->json ? ", " : " ");
+        put_number(x, column->item, items[i]);
+    }
+    fprintf(x->file, "%s", x->json ? "]" : "");
+}
+
+static void put_cell(export_t *x, const pl_frame_column_t *column, size_t row)
+{
+    size_t n;
+    const int64_t *items = pl_frame_cell(column, row, &n);
+    char digest[32];
+
+    begin_field(x, column->name);
+    if (!column->is_flat) {
+        put_list(x, column, row);
+    } else if ((x->kinds != NULL) && (strcmp(column->name, "kind") == 0)) {
+        bool known = (items[0] >= 0) && (items[0] < (int64_t)x->n_kinds);
+
+        put_text(x, known ? x->kinds[items[0]] : "?");
+    } else if (strcmp(column->name, "digest") == 0) {
+        (void)snprintf(digest, sizeof(digest), "%016" PRIx64,
+                       (uint64_t)items[0]);
+        put_text(x, digest);
+    } else {
+        put_number(x, column->item, items[0]);
+    }
+}
+
+/* ---- tables of columns ---- */
+
+/* A column of a fixed number of items is as many columns in CSV. */
+static bool is_spread(const export_t *x, const pl_frame_column_t *column)
+{
+    return !x->json && !column->is_flat && !column->is_list;
+}
+
+static void put_titles(export_t *x, const pl_frame_t *frame)
+{
+    for (size_t c = 0; c < frame->columns.n; c++) {
+        const pl_frame_column_t *column = &frame->columns.items[c];
+
+        for (size_t i = 0; i < (is_spread(x, column) ? column->width : 1);
+             i++) {
+            begin_field(x, column->name);
+            if (is_spread(x, column)) {
+                fprintf(x->file, "%s_%zu", column->name, i);
+            } else {
+                put_text(x, column->name);
+            }
+        }
+    }
+}
+
+static void put_cells(export_t *x, const pl_frame_t *frame, size_t row)
+{
+    for (size_t c = 0; c < frame->columns.n; c++) {
+        const pl_frame_column_t *column = &frame->columns.items[c];
+        size_t n;
+        const int64_t *items = pl_frame_cell(column, row, &n);
+
+        if (!is_spread(x, column)) {
+            put_cell(x, column, row);
+            continue;
+        }
+        for (size_t i = 0; i < n; i++) {
+            begin_field(x, column->name);
+            put_number(x, column->item, items[i]);
+        }
+    }
+}
+
+static void put_frame(export_t *x)
+{
+    if (!x->json) {
+        begin_row(x, true);
+        if (x->table->row != NULL) {
+            begin_field(x, "");
+            put_text(x, x->table->row);
+        }
+        put_titles(x, &x->frame);
+        put_titles(x, &x->owners);
+        end_row(x);
+    }
+    for (size_t row = 0; row < x->frame.n_rows; row++) {
+        begin_row(x, row == 0);
+        if (x->table->row != NULL) {
+            begin_field(x, x->table->row);
+            fprintf(x->file, "%zu", row);
+        }
+        put_cells(x, &x->frame, row);
+        put_cells(x, &x->owners, row);
+        end_row(x);
+    }
+}
+
+static pl_status_t load_frame(export_t *x)
+{
+    static const char OWNERS[] = "page_owners";
+
+    if (!pl_snapshot_has(x->snapshot, x->table->group)) {
+        return pl_snapshot_refuse(x->snapshot, x->table->group,
+                                  "is missing: the run kept none");
+    }
+    PL_TRY(pl_frame_load(x->snapshot, x->table->group, x->table->order,
+                         &x->frame));
+    if (strcmp(x->table->name, "events") == 0) {
+        PL_TRY(pl_snapshot_read_texts(x->snapshot, "/events/kinds", &x->kinds,
+                                      &x->n_kinds));
+    }
+    if (strcmp(x->table->name, "nodes") == 0) {
+        PL_TRY(
+            pl_frame_load_column(x->snapshot, "/hicache", OWNERS, &x->owners));
+    }
+    if ((x->owners.columns.n > 0) && (x->owners.n_rows != x->frame.n_rows)) {
+        return pl_snapshot_refuse(x->snapshot, "/hicache/page_owners",
+                                  "has %zu rows, but there are %zu nodes",
+                                  x->owners.n_rows, x->frame.n_rows);
+    }
+    return PL_OK;
+}
+
+/* ---- tables of values ---- */
+
+typedef struct values {
+    export_t *x;
+    const char *group; /* in front of the names; NULL: none */
+    bool any;
+} values_t;
+
+static pl_status_t put_value(void *context, const char *name, const char *text,
+                             bool is_number)
+{
+    values_t *values = context;
+    export_t *x      = values->x;
+
+    begin_row(x, !values->any);
+    values->any = true;
+    if (values->group != NULL) {
+        begin_field(x, "group");
+        put_text(x, values->group);
+    }
+    begin_field(x, "name");
+    put_text(x, name);
+    begin_field(x, "value");
+    if (is_number && x->json) {
+        fprintf(x->file, "%s", text);
+    } else {
+        put_text(x, text);
+    }
+    end_row(x);
+    return PL_OK;
+}
+
+/* Groups below the table's, in order. */
+typedef struct groups {
+    PL_ARRAY(char *) names;
+} groups_t;
+
+static pl_status_t note_group(void *context, const pl_snapshot_member_t *member)
+{
+    groups_t *groups = context;
+    char *name       = member->is_group ? strdup(member->name) : NULL;
+
+    if (!member->is_group) {
+        return PL_OK;
+    }
+    if ((name == NULL) || (PL_ARRAY_PUSH(&groups->names, name) != PL_OK)) {
+        free(name);
+        return PL_ERR_MEMORY;
+    }
+    return PL_OK;
+}
+
+static pl_status_t put_groups(export_t *x, values_t *values)
+{
+    groups_t groups = {{0}};
+    pl_status_t status =
+        pl_snapshot_members(x->snapshot, x->table->group, note_group, &groups);
+
+    for (size_t i = 0; (i < groups.names.n) && (status == PL_OK); i++) {
+        char path[256];
+
+        (void)snprintf(path, sizeof(path), "%s/%s", x->table->group,
+                       groups.names.items[i]);
+        values->group = groups.names.items[i];
+        status = pl_snapshot_attributes(x->snapshot, path, put_value, values);
+    }
+    for (size_t i = 0; i < groups.names.n; i++) {
+        free(groups.names.items[i]);
+    }
+    PL_ARRAY_FREE(&groups.names);
+    return status;
+}
+
+static pl_status_t put_values(export_t *x)
+{
+    values_t values = {.x = x};
+    bool grouped    = strcmp(x->table->name, "counters") == 0;
+
+    if (!x->json) {
+        fprintf(x->file, "%sname,value\r\n", grouped ? "group," : "");
+    }
+    return grouped ? put_groups(x, &values)
+                   : pl_snapshot_attributes(x->snapshot, x->table->group,
+                                            put_value, &values);
+}
+
+/* ---- where it goes ---- */
+
+static pl_status_t put_table(export_t *x)
+{
+    pl_status_t status = PL_OK;
+
+    if (x->json) {
+        fprintf(x->file, "{\n  \"%s\": [\n", x->table->name);
+    }
+    if (x->table->order == NULL) {
+        status = put_values(x);
+    } else {
+        put_frame(x);
+    }
+    if (x->json) {
+        fprintf(x->file, "\n  ]\n}\n");
+    }
+    return status;
+}
+
+/* What is read must not be written over, nor what is no file. */
+static pl_status_t check_output(const export_t *x, const char *path)
+{
+    struct stat in, out;
+
+    if (stat(path, &out) != 0) {
+        return PL_OK; /* writing will tell */
+    }
+    if ((stat(x->cli->words[0], &in) == 0) && (in.st_dev == out.st_dev) &&
+        (in.st_ino == out.st_ino)) {
+        pl_log(&x->cli->log, PL_LOG_ERROR,
+               "option --output %s: it is the snapshot; name another file",
+               path);
+        return PL_ERR_ARGUMENT;
+    }
+    if (!S_ISREG(out.st_mode)) {
+        pl_log(&x->cli->log, PL_LOG_ERROR,
+               "option --output %s: it is no regular file; leave the option "
+               "out and send stdout there",
+               path);
+        return PL_ERR_ARGUMENT;
+    }
+    return PL_OK;
+}
+
+/* The file is there whole, or as it was before. */
+static pl_status_t publish(const export_t *x, const char *path,
+                           const char *bytes, size_t n)
+{
+    const pl_log_t *log = &x->cli->log;
+    char *partial       = NULL;
+    pl_status_t status;
+
+    PL_TRY(pl_file_partial(path, log, &partial));
+    status = pl_file_write(partial, bytes, n, NULL, 0, log);
+    if (status == PL_OK) {
+        status = pl_file_sync(partial, log);
+    }
+    if (status == PL_OK) {
+        status = pl_file_publish(partial, path, log);
+    }
+    if (status != PL_OK) {
+        pl_file_discard(partial);
+    }
+    free(partial);
+    return status;
+}
+
+static pl_status_t put_to_file(export_t *x, const char *path)
+{
+    char *bytes = NULL;
+    size_t n    = 0;
+    pl_status_t status;
+    bool whole;
+
+    PL_TRY(check_output(x, path));
+    x->file = open_memstream(&bytes, &n);
+    if (x->file == NULL) {
+        return PL_ERR_MEMORY;
+    }
+    status = put_table(x);
+    whole  = (fflush(x->file) == 0) && !ferror(x->file);
+    whole  = (fclose(x->file) == 0) && whole;
+    if ((status == PL_OK) && !whole) {
+        pl_log(&x->cli->log, PL_LOG_ERROR, "%s: out of memory", path);
+        status = PL_ERR_MEMORY;
+    }
+    if (status == PL_OK) {
+        status = publish(x, path, bytes, n);
+    }
+    free(bytes);
+    return status;
+}
+
+/* ---- the verb ---- */
+
+static const table_t *find_table(const pl_cli_t *cli)
+{
+    for (size_t i = 0; i < N_TABLES; i++) {
+        if (strcmp(cli->words[1], TABLES[i].name) == 0) {
+            return &TABLES[i];
+        }
+    }
+    pl_log(&cli->log, PL_LOG_ERROR,
+           "export: there is no table '%.64s'; expected requests, nodes, "
+           "events, lanes, config, layout or counters (see pagelane export "
+           "--help)",
+           cli->words[1]);
+    return NULL;
+}
+
+static pl_status_t export_table(export_t *x)
+{
+    const char *path = x->cli->options.output;
+
+    if (x->cli->options.csv && x->json) {
+        pl_log(&x->cli->log, PL_LOG_ERROR,
+               "option --csv: --json is given too; leave one out");
+        return PL_ERR_ARGUMENT;
+    }
+    if (x->table->order != NULL) {
+        PL_TRY(load_frame(x));
+    }
+    if (path != NULL) {
+        return put_to_file(x, path);
+    }
+    x->file = stdout;
+    return put_table(x);
+}
+
+int pl_cli_export(const pl_cli_t *cli)
+{
+    pl_snapshot_t *snapshot = NULL;
+    export_t x              = {
+                     .cli = cli, .table = find_table(cli), .json = cli->options.json};
+    pl_status_t status;
+
+    if (x.table == NULL) {
+        return pl_status_exit(PL_ERR_ARGUMENT);
+    }
+    status = pl_snapshot_open(cli->words[0], &cli->log, &snapshot);
+    if (status == PL_OK) {
+        x.snapshot = snapshot;
+        status     = export_table(&x);
+    }
+    pl_frame_free(&x.frame);
+    pl_frame_free(&x.owners);
+    free(x.kinds);
+    pl_snapshot_close(snapshot);
+    return pl_status_exit(status);
+}
