@@ -3,6 +3,8 @@
 #include <dirent.h>
 #include <inttypes.h>
 #include <libgen.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +18,7 @@
 enum { SLICE_BYTES = 8 << 20, NAME_ROOM = 32 };
 
 /* What the next step does. */
-typedef enum stage { NOTHING, PACK, IMAGE, WRITE, SEAL, PUBLISH } stage_t;
+typedef enum stage { NOTHING, PACK, IMAGE, WRITE, SEAL, WAIT } stage_t;
 
 struct pl_series {
     char *stem;   /* path of the final snapshot, without .h5 */
@@ -34,6 +36,12 @@ struct pl_series {
     pl_pack_t pack;
     pl_image_t image;
     uint64_t n_written;
+    /* Bringing it to the disk takes as long as the disk likes: a thread does
+     * it, from the start of WAIT on. */
+    pthread_t thread;
+    bool has_thread;
+    atomic_bool is_done;
+    pl_status_t published;
 };
 
 static int64_t now_ns(void)
@@ -260,6 +268,20 @@ static pl_status_t write_slice(pl_series_t *series, const pl_log_t *log)
     return PL_OK;
 }
 
+static void *publish(void *context)
+{
+    pl_series_t *series = context;
+    pl_log_t log        = quiet_log(series);
+
+    series->published = pl_file_sync(series->partial, &log);
+    if (series->published == PL_OK) {
+        series->published =
+            pl_file_publish(series->partial, series->path, &log);
+    }
+    atomic_store(&series->is_done, true);
+    return NULL;
+}
+
 static pl_status_t seal(pl_series_t *series, const pl_log_t *log)
 {
     char text[PL_SEAL_BYTES];
@@ -267,14 +289,24 @@ static pl_status_t seal(pl_series_t *series, const pl_log_t *log)
     pl_seal_text(pl_seal_digest(series->image.bytes, series->image.n),
                  series->image.n, text);
     PL_TRY(pl_file_append(series->partial, text, PL_SEAL_BYTES, log));
-    PL_TRY(pl_file_sync(series->partial, log));
-    series->stage = PUBLISH;
+    series->stage = WAIT;
+    atomic_store(&series->is_done, false);
+    series->has_thread =
+        pthread_create(&series->thread, NULL, publish, series) == 0;
+    if (!series->has_thread) {
+        (void)publish(series);
+    }
     return PL_OK;
 }
 
-static pl_status_t publish(pl_series_t *series, const pl_log_t *log)
+/* Wait for the thread, and see what came of it. */
+static pl_status_t end_wait(pl_series_t *series)
 {
-    PL_TRY(pl_file_publish(series->partial, series->path, log));
+    if (series->has_thread) {
+        (void)pthread_join(series->thread, NULL);
+        series->has_thread = false;
+    }
+    PL_TRY(series->published);
     series->cost.written++;
     series->cost.bytes += (int64_t)series->image.n + PL_SEAL_BYTES;
     remove_oldest(series);
@@ -293,8 +325,8 @@ static pl_status_t next_slice(pl_series_t *series, const pl_log_t *log)
         return write_slice(series, log);
     case SEAL:
         return seal(series, log);
-    case PUBLISH:
-        return publish(series, log);
+    case WAIT:
+        return atomic_load(&series->is_done) ? end_wait(series) : PL_OK;
     case NOTHING:
         break;
     }
@@ -310,10 +342,19 @@ static void step(pl_series_t *series)
     }
 }
 
+/* What a disk still does must not decide if the next one is skipped. */
+static void end_if_waiting(pl_series_t *series)
+{
+    if ((series->stage == WAIT) && (end_wait(series) != PL_OK)) {
+        give_up(series);
+    }
+}
+
 void pl_series_take(pl_series_t *series, const pl_snapshot_input_t *input)
 {
     int64_t start = now_ns();
 
+    end_if_waiting(series);
     if (series->stage != NOTHING) {
         series->cost.skipped++;
         step(series);
@@ -339,9 +380,13 @@ void pl_series_step(pl_series_t *series)
 
 void pl_series_finish(pl_series_t *series)
 {
-    while (series->stage != NOTHING) {
-        pl_series_step(series);
+    int64_t start = now_ns();
+
+    while ((series->stage != NOTHING) && (series->stage != WAIT)) {
+        step(series);
     }
+    end_if_waiting(series);
+    series->cost.loop_ns += now_ns() - start;
 }
 
 pl_series_cost_t pl_series_cost(const pl_series_t *series)
@@ -391,6 +436,7 @@ void pl_series_close(pl_series_t *series)
     if (series == NULL) {
         return;
     }
+    end_if_waiting(series);
     if (series->stage != NOTHING) {
         pl_file_discard(series->partial);
         drop(series);

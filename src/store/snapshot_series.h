@@ -5,8 +5,9 @@
  *   pl_series_finish -> pl_series_close
  *
  * take() copies the state as it is; each step() then does one slice of the work
- * (pack 8 MB of columns, write 8 MB, sync, ...), so that the run never waits
- * long.  A file is published whole; then the oldest go, down to the limit.
+ * (pack 8 MB of columns, write 8 MB, ...), and a thread waits for the disk, so
+ * that the run never waits long.  A file is published whole; then the oldest
+ * go, down to the limit.
  * Numbers go on behind the highest that stands there, so no file that was
  * published is ever written to.
  *
@@ -39,7 +40,8 @@ PL_MUST_CHECK pl_status_t pl_series_open(const char *path, int keep,
                                          const pl_log_t *log,
                                          pl_series_t **series_p);
 
-/* Copy the state, or count it as skipped while one is under way. */
+/* Copy the state, or count it as skipped while one is under way, but for the
+ * disk, which is waited for: what is skipped depends on the calls alone. */
 void pl_series_take(pl_series_t *series, const pl_snapshot_input_t *input);
 
 /* One slice of the one under way, if there is one. */

@@ -1,0 +1,111 @@
+#!/usr/bin/python3
+"""The scripts of examples/snapshots on a snapshot of a small run.
+
+A script whose Python module is missing is skipped.
+"""
+import csv
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))), "support"))
+import pagelane_run as pl  # noqa: E402
+
+FOLDER = os.path.join(pl.ROOT, "examples", "snapshots")
+
+
+class Examples(pl.Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.files = {name: os.path.join(cls.folder.name, f"{name}.h5")
+                     for name in ("small", "bare")}
+        bare = [*pl.SMALL, "--host-pages", "0", "--limit", "3",
+                "--events", "off", "--comm", "local"]
+        for name, args in (("small", pl.SMALL + pl.LOCAL8), ("bare", bare)):
+            run = pl.Run(cls.program, *args, "--snapshot", cls.files[name])
+            assert run.status == 0, str(run)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def script(self, name, module, *args, status=0):
+        if importlib.util.find_spec(module) is None:
+            self.skipTest(f"no Python module {module}")
+        done = subprocess.run(
+            [sys.executable, os.path.join(FOLDER, name), *args], text=True,
+            capture_output=True, cwd=self.folder.name, timeout=120,
+            env=dict(os.environ, MPLCONFIGDIR=self.folder.name))
+        self.assertEqual((done.returncode, done.stderr if status == 0 else ""),
+                         (status, ""), done.stderr)
+        return done.stdout
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def test_h5py(self):
+        for file in self.files.values():
+            snapshot = pl.Snapshot(file)
+            text = self.script("read_with_h5py.py", "h5py", file)
+            self.assertIn(f"{len(snapshot.requests['home'])} requests with "
+                          f"{snapshot.sum('prompt_tokens')} prompt tokens",
+                          text)
+            for tier in ("device", "host"):
+                self.assertIn(f"hit on {tier}: "
+                              f"{snapshot.sum(tier + '_hit_tokens')} tokens",
+                              text)
+            self.assertIn("/lanes/device_free", text)
+            self.assertRegex(text, r"node \d+ was hit \d+ times")
+
+    def test_pandas(self):
+        for file in self.files.values():
+            snapshot = pl.Snapshot(file)
+            text = self.script("tables_with_pandas.py", "pandas", file,
+                               self.path("r.csv"))
+            self.assertRegex(
+                text, rf"miss_new +{snapshot.sum('miss_new')}\n")
+            with open(self.path("r.csv"), newline="", encoding="ascii") as f:
+                rows = list(csv.DictReader(f))
+            self.assertEqual(
+                [int(row["prompt_tokens"]) for row in rows],
+                snapshot.requests["prompt_tokens"].tolist())
+
+    def check_plot(self, script, words):
+        for which, kind in (("small", "svg"), ("bare", "png")):
+            plot = self.path(f"plot.{kind}")
+            self.script(script, "matplotlib", self.files[which], plot)
+            with open(plot, "rb") as f:
+                data = f.read()
+            self.assertGreater(len(data), 10000)
+            if kind == "png":
+                self.assertEqual(data[:8], b"\x89PNG\r\n\x1a\n")
+                continue
+            for word in words:  # SVG names each text in a comment
+                self.assertIn(f"<!-- {word}".encode(), data)
+
+    def test_lane_occupancy(self):
+        self.check_plot("plot_lane_occupancy.py",
+                        ("device tier: ", "pages in use [%]",
+                         "virtual time [s]", "mean of all lanes"))
+
+    def test_hits_by_tier(self):
+        self.check_plot("plot_hits_by_tier.py",
+                        ("hit on device, ", "hit on host, ", "computed, ",
+                         "prompt tokens [thousand]", "of all so far",
+                         "virtual time of admission [s]"))
+
+    def test_usage(self):
+        for name, module in (("read_with_h5py.py", "h5py"),
+                             ("tables_with_pandas.py", "pandas"),
+                             ("plot_lane_occupancy.py", "matplotlib"),
+                             ("plot_hits_by_tier.py", "matplotlib")):
+            with self.subTest(name):
+                self.script(name, module, status=1)
+
+
+if __name__ == "__main__":
+    pl.main(__doc__)
