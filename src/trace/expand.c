@@ -116,6 +116,12 @@ void pl_trace_tokens(const pl_trace_t *trace, int32_t i, int32_t first,
     }
 }
 
+/* The top bit says that a page is of no trace (pagelane/trace.h). */
+static pl_page_key_t key_of(pl_hash128_t h)
+{
+    return (pl_page_key_t){h.lo, h.hi & ~PL_PAGE_KEY_OTHER};
+}
+
 /* The key of the `n` tokens from `first`: over the segments (id, begin, end)
  * of blocks that make it, each hashed with the hash of those before it. */
 static pl_page_key_t key_of_blocks(const uint64_t *ids, int32_t size,
@@ -133,7 +139,7 @@ static pl_page_key_t key_of_blocks(const uint64_t *ids, int32_t size,
         first += run;
         n -= run;
     }
-    return (pl_page_key_t){h.lo, h.hi};
+    return key_of(h);
 }
 
 void pl_trace_page_keys(const pl_trace_t *trace, int32_t i, int32_t page_size,
@@ -155,7 +161,7 @@ void pl_trace_page_keys(const pl_trace_t *trace, int32_t i, int32_t page_size,
                 &trace->rows.tokens.items[row->first + (size_t)begin],
                 (size_t)page_size * sizeof(int32_t), 0);
 
-            keys[k] = (pl_page_key_t){h.lo, h.hi};
+            keys[k] = key_of(h);
         }
     }
 }

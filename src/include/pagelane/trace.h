@@ -38,10 +38,12 @@ typedef struct pl_trace pl_trace_t; /* opaque */
  * 128 bits of XXH3 over the page's tokens, or over the block ids and offsets
  * that make it: within one trace and page size equal exactly when the page's
  * tokens are (tokens of different ids that are equal by chance are not seen).
- * The namespace is no part of it. */
+ * The namespace is no part of it.  Keys of traces have the top bit of `hi` clear;
+ * with it, a page is known by something else than its tokens, within one run. */
 typedef struct pl_page_key {
     uint64_t lo, hi;
 } pl_page_key_t;
+#define PL_PAGE_KEY_OTHER (UINT64_C(1) << 63)
 
 typedef struct pl_request {
     int64_t arrival_ns;    /* virtual time, >= 0, ascending over the trace,
