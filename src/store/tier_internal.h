@@ -106,6 +106,9 @@ PL_MUST_CHECK pl_status_t pl_tier_copy_directory(pl_tier_t *tier,
                                                  const pl_storage_t *storage,
                                                  const pl_storage_run_t *run,
                                                  pl_tier_index_t *index);
+/* Take out the entries of stamp 0, and all that need one that is out.  PL_OK,
+ * PL_ERR_MEMORY (silent). */
+PL_MUST_CHECK pl_status_t pl_tier_index_close(pl_tier_index_t *index);
 void pl_tier_publish_job(pl_tier_t *tier, pl_tier_job_t *job);
 /* The sets of the index that is there; if it is another's, this door does not
  * write. */

@@ -212,40 +212,55 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Take entries of stamp 0 out, and once more all whose page before is out,
- * until none is.  (Rare: a segment was damaged while it was in use.) */
-static pl_status_t leave_out(pl_tier_index_t *index)
+/* The entries of stamp 0 go. */
+static void compact(pl_tier_index_t *index)
 {
-    size_t before = (size_t)index->n_entries + 1;
+    int32_t n = 0;
 
-    while ((size_t)index->n_entries != before) {
-        size_t n = 0;
-        uint64_t *chains =
-            malloc(((size_t)index->n_entries + 1) * sizeof(*chains));
+    for (int32_t i = 0; i < index->n_entries; i++) {
+        if (index->entries[i].stamp > 0) {
+            index->entries[n]   = index->entries[i];
+            index->digests[n++] = index->digests[i];
+        }
+    }
+    index->n_entries = n;
+}
 
-        if (chains == NULL) {
-            return PL_ERR_MEMORY;
-        }
-        before = (size_t)index->n_entries;
-        for (size_t i = 0; i < before; i++) {
-            if (index->entries[i].stamp > 0) {
-                index->entries[n] = index->entries[i];
-                index->digests[n] = index->digests[i];
-                chains[n++]       = index->entries[i].chain;
-            }
-        }
-        index->n_entries = (int32_t)n;
-        qsort(chains, n, sizeof(*chains), by_value);
-        for (size_t i = 0; i < n; i++) {
-            pl_storage_entry_t *entry = &index->entries[i];
+/* Mark those whose page before is not there; how many. */
+static pl_status_t mark_orphans(pl_tier_index_t *index, int32_t *n_p)
+{
+    size_t n         = (size_t)index->n_entries;
+    uint64_t *chains = malloc((n + 1) * sizeof(*chains));
 
-            if ((entry->position > 0) &&
-                (bsearch(&entry->parent, chains, n, sizeof(*chains),
-                         by_value) == NULL)) {
-                entry->stamp = 0;
-            }
+    if (chains == NULL) {
+        return PL_ERR_MEMORY;
+    }
+    for (size_t i = 0; i < n; i++) {
+        chains[i] = index->entries[i].chain;
+    }
+    qsort(chains, n, sizeof(*chains), by_value);
+    *n_p = 0;
+    for (size_t i = 0; i < n; i++) {
+        pl_storage_entry_t *entry = &index->entries[i];
+
+        if ((entry->position > 0) &&
+            (bsearch(&entry->parent, chains, n, sizeof(*chains), by_value) ==
+             NULL)) {
+            entry->stamp = 0;
+            ++*n_p;
         }
-        free(chains);
+    }
+    free(chains);
+    return PL_OK;
+}
+
+pl_status_t pl_tier_index_close(pl_tier_index_t *index)
+{
+    int32_t n = 1;
+
+    while (n > 0) {
+        compact(index);
+        PL_TRY(mark_orphans(index, &n));
     }
     return PL_OK;
 }
@@ -262,7 +277,7 @@ static pl_status_t prove(pl_tier_t *tier, pl_tier_index_t *index)
     status = find_digests(tier, rows, index);
     free(rows);
     if (status == PL_OK) {
-        status = leave_out(index);
+        status = pl_tier_index_close(index);
     }
     if ((status == PL_OK) && (index->n_entries < n)) {
         pl_log(tier->params.log, PL_LOG_WARN,

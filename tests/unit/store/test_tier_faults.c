@@ -1,0 +1,328 @@
+/* Whatever breaks at whatever call: the next run finds what the last
+ * publication said, right in every byte. */
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/check_main.h"
+#include "support/log_capture.h"
+#include "support/tier_sample.h"
+
+enum { RANKS = 2, SLOTS = 8, PREFIXES = 5, MOST_CALLS = 400 };
+
+static log_capture_t said;
+static char folder[64];
+
+static void empty_folder(void)
+{
+    DIR *open = opendir(folder);
+    struct dirent *entry;
+    char path[400];
+
+    while ((open != NULL) && ((entry = readdir(open)) != NULL)) {
+        (void)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+        (void)unlink(path);
+    }
+    if (open != NULL) {
+        (void)closedir(open);
+    }
+    (void)rmdir(folder);
+}
+
+static void set_up(void)
+{
+    log_capture_open(&said);
+    /* In memory, where a sync costs nothing; what it is good for is known to
+     * the layer's journal. */
+    (void)strcpy(folder, access("/dev/shm", W_OK) == 0
+                             ? "/dev/shm/tier-faults-XXXXXX"
+                             : "tier-faults-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    (void)rmdir(folder); /* the run makes it */
+}
+
+static void tear_down(void)
+{
+    empty_folder();
+    log_capture_close(&said);
+}
+
+/* ---- a small run ---- */
+
+typedef struct told {
+    bool ended;        /* by itself */
+    int32_t published; /* entries of the last index that was put out */
+} told_t;
+
+static void tell(int to, told_t told)
+{
+    (void)!write(to, &told, sizeof(told));
+}
+
+/* What is missing of the first n pages of a prefix, in two writes. */
+static void store(tier_sample_t *sample, uint64_t prefix, int32_t n)
+{
+    int32_t kept = tier_sample_fetch(sample, prefix);
+
+    for (int32_t most = n - n / 3; (kept >= 0) && (kept < n); most = n) {
+        if (kept < most) {
+            if (!tier_sample_store(sample, prefix, kept, most - kept)) {
+                return;
+            }
+            kept = most;
+        }
+    }
+}
+
+/* Stores, evicts, writes places again, publishes four times, and begins again
+ * in the middle.  Failures are no matter; what it says is what counts. */
+static void play(int to, const pl_inject_t *inject)
+{
+    told_t told = {0};
+
+    for (uint64_t half = 0; half < 2; half++) {
+        tier_sample_t sample =
+            tier_sample_make(folder, RANKS, SLOTS, &said.log);
+
+        sample.inject = inject;
+        if (tier_sample_open(&sample) != PL_OK) {
+            continue;
+        }
+        for (uint64_t i = 0; i < 2; i++) {
+            store(&sample, 2 * half + i, 7);
+            if (tier_sample_publish(&sample)) {
+                told.published = (int32_t)pl_storage_n_kept(sample.storage);
+                tell(to, told);
+            }
+            store(&sample, 4, 3);
+        }
+        tier_sample_close(&sample);
+    }
+    told.ended = true;
+    tell(to, told);
+}
+
+static pl_inject_t inject_of(const char *point, int rank, int count)
+{
+    pl_inject_t inject = {0};
+    char text[64];
+
+    (void)snprintf(text, sizeof(text), "%s@rank:%d,count:%d", point, rank,
+                   count);
+    ck_assert_int_eq(pl_inject_parse(&inject, text, &said.log), PL_OK);
+    return inject;
+}
+
+/* In a process of its own, which may die; the last that it said. */
+static told_t run(const pl_inject_t *inject, int *ended_p)
+{
+    told_t told = {0};
+    told_t next;
+    int ends[2];
+    pid_t child;
+
+    ck_assert_int_eq(pipe(ends), 0);
+    child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        (void)close(ends[0]);
+        play(ends[1], inject);
+        _exit(0);
+    }
+    (void)close(ends[1]);
+    while (read(ends[0], &next, sizeof(next)) == (ssize_t)sizeof(next)) {
+        told = next;
+    }
+    (void)close(ends[0]);
+    ck_assert_int_eq(waitpid(child, ended_p, 0), child);
+    return told;
+}
+
+/* ---- and the next one ---- */
+
+static void look(told_t told, bool must_be_last)
+{
+    tier_sample_t sample = tier_sample_make(folder, RANKS, SLOTS, &said.log);
+    int32_t n;
+
+    ck_assert_int_eq(tier_sample_open(&sample), PL_OK);
+    n = sample.content.start.n_entries;
+    ck_assert_int_eq(tier_sample_fetch_all(&sample, PREFIXES), n);
+    if (told.published > 0) {
+        ck_assert_msg(sample.content.mismatch == NULL, "%s",
+                      sample.content.mismatch);
+        ck_assert_int_gt(n, 0);
+    }
+    if (must_be_last) {
+        ck_assert_int_eq(n, told.published);
+    }
+    /* It goes on; places of what was evicted are free with the next index. */
+    if (!tier_sample_store(&sample, 9, 0, 6)) {
+        ck_assert(tier_sample_publish(&sample));
+        ck_assert(tier_sample_store(&sample, 9, 0, 6));
+    }
+    ck_assert(tier_sample_publish(&sample));
+    tier_sample_close(&sample);
+    ck_assert_int_eq(tier_sample_open(&sample), PL_OK);
+    ck_assert_int_eq(tier_sample_fetch(&sample, 9), 6);
+    ck_assert_int_ge(tier_sample_fetch_all(&sample, PREFIXES), 0);
+    tier_sample_close(&sample);
+}
+
+static const struct {
+    const char *point;
+    bool kills;
+} FILE_FAULTS[] = {{"file=fail", false},
+                   {"file=short", false},
+                   {"file=lost", true},
+                   {"disk=full", false}};
+
+/* As many as a rank makes, about. */
+static const int CALLS[RANKS] = {50, 20};
+
+/* Every call of the layer, of either rank. */
+START_TEST(every_call_may_break)
+{
+    const char *point = FILE_FAULTS[_i / RANKS].point;
+    bool kills        = FILE_FAULTS[_i / RANKS].kills;
+    bool hit          = true;
+    int k             = 0;
+
+    while (hit) {
+        pl_inject_t inject = inject_of(point, _i % RANKS, ++k);
+        int ended          = 0;
+        told_t told        = run(&inject, &ended);
+
+        ck_assert_int_lt(k, MOST_CALLS);
+        if (kills) {
+            hit = WIFSIGNALED(ended);
+            ck_assert(hit == !told.ended);
+        } else {
+            ck_assert(WIFEXITED(ended) && told.ended);
+            hit = k < CALLS[_i % RANKS];
+        }
+        /* A publication whose last sync fails may have come through. */
+        look(told, false);
+        empty_folder();
+    }
+    ck_assert_int_gt(k, 15);
+}
+END_TEST
+
+/* ---- a rank that is killed ---- */
+
+static const struct {
+    const char *point;
+    int count;
+    bool is_out; /* the index that was on its way */
+} DEATHS[] = {
+    {"die=store", 1, false},          {"die=store", 4, false},
+    {"die=store-sync", 1, false},     {"die=store-sync", 3, false},
+    {"die=publish", 1, false},        {"die=publish", 2, false},
+    {"die=publish-sync", 1, false},   {"die=publish-sync", 2, false},
+    {"die=publish-rename", 1, false}, {"die=publish-rename", 2, false},
+    {"die=published", 1, true},       {"die=published", 2, true},
+};
+
+START_TEST(every_step_may_be_the_last)
+{
+    pl_inject_t inject = inject_of(DEATHS[_i].point, 0, DEATHS[_i].count);
+    int ended          = 0;
+    told_t told        = run(&inject, &ended);
+
+    ck_assert(WIFSIGNALED(ended) && (WTERMSIG(ended) == SIGKILL));
+    look(told, !DEATHS[_i].is_out);
+}
+END_TEST
+
+/* ---- what is said ---- */
+
+START_TEST(a_full_disk_is_said_once_and_reads_go_on)
+{
+    pl_inject_t inject   = inject_of("disk=full", 0, 25);
+    tier_sample_t sample = tier_sample_make(folder, RANKS, SLOTS, &said.log);
+    int32_t kept;
+
+    sample.inject = &inject;
+    ck_assert_int_eq(tier_sample_open(&sample), PL_OK);
+    ck_assert(tier_sample_store(&sample, 0, 0, 3));
+    for (uint64_t i = 1; i < 5; i++) {
+        (void)tier_sample_store(&sample, i, 0, 3);
+        (void)tier_sample_publish(&sample);
+    }
+    ck_assert(!sample.doors[0]->ops->can_write(sample.doors[0]));
+    ck_assert(sample.doors[1]->ops->can_write(sample.doors[1]));
+    ck_assert_int_eq(said.n_lines, 1);
+    ck_assert_ptr_nonnull(strstr(said.text, "No space left on device"));
+    kept = (int32_t)pl_storage_n_kept(sample.storage);
+    ck_assert_int_gt(kept, 0);
+    ck_assert_int_eq(tier_sample_fetch_all(&sample, 5), kept);
+    tier_sample_close(&sample);
+    ck_assert_int_eq(said.n_lines, 1);
+}
+END_TEST
+
+START_TEST(one_failed_write_is_no_end)
+{
+    pl_inject_t inject   = inject_of("store.fail", 1, 2);
+    tier_sample_t sample = tier_sample_make(folder, RANKS, SLOTS, &said.log);
+
+    sample.inject = &inject;
+    ck_assert_int_eq(tier_sample_open(&sample), PL_OK);
+    ck_assert(tier_sample_store(&sample, 0, 0, 3));
+    ck_assert(!tier_sample_store(&sample, 1, 0, 3));
+    ck_assert(tier_sample_store(&sample, 1, 0, 3));
+    ck_assert_int_eq(tier_sample_fetch_all(&sample, 2), 6);
+    tier_sample_close(&sample);
+}
+END_TEST
+
+START_TEST(a_page_that_cannot_be_read_is_bad)
+{
+    pl_inject_t inject   = inject_of("fetch.fail", 0, 2);
+    tier_sample_t sample = tier_sample_make(folder, RANKS, SLOTS, &said.log);
+
+    sample.inject = &inject;
+    ck_assert_int_eq(tier_sample_open(&sample), PL_OK);
+    ck_assert(tier_sample_store(&sample, 0, 0, 7));
+    ck_assert_int_eq(tier_sample_fetch(&sample, 0), 2); /* rank 0's second */
+    ck_assert_int_eq(tier_sample_fetch(&sample, 0), 2);
+    tier_sample_close(&sample);
+}
+END_TEST
+
+START_TEST(a_flipped_bit_shows_in_the_digest)
+{
+    pl_inject_t inject   = inject_of("flip=storage", 1, 1);
+    tier_sample_t sample = tier_sample_make(folder, RANKS, SLOTS, &said.log);
+
+    sample.inject = &inject;
+    ck_assert_int_eq(tier_sample_open(&sample), PL_OK);
+    ck_assert(tier_sample_store(&sample, 0, 0, 7));
+    ck_assert_int_eq(tier_sample_fetch(&sample, 0), 1); /* rank 1's first */
+    tier_sample_close(&sample);
+}
+END_TEST
+
+TCase *case_faults(void);
+TCase *case_faults(void)
+{
+    TCase *tests = tcase_create("faults");
+
+    tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_set_timeout(tests, 240);
+    tcase_add_loop_test(tests, every_call_may_break, 0, 4 * RANKS);
+    tcase_add_loop_test(tests, every_step_may_be_the_last, 0,
+                        sizeof(DEATHS) / sizeof(DEATHS[0]));
+    tcase_add_test(tests, a_full_disk_is_said_once_and_reads_go_on);
+    tcase_add_test(tests, one_failed_write_is_no_end);
+    tcase_add_test(tests, a_page_that_cannot_be_read_is_bad);
+    tcase_add_test(tests, a_flipped_bit_shows_in_the_digest);
+    return tests;
+}
+
+PL_CHECK_MAIN("tier_faults", case_faults())
