@@ -496,7 +496,8 @@ pl_status_t pl_cuda_attend(const pl_cuda_view_t *latent,
                  SHARED, stream>>>(*latent, q_latent, q_rope, n_heads, scale,
                                    positions, n_positions, most, out);
     } else {
-        const size_t bytes = (size_t)most * sizeof(float);
+        /* in whole vectors, which is how the compiler may read them */
+        const size_t bytes = (size_t)pl_ceil_div(most, 4) * sizeof(float4);
 
         if (!allow_shared(attend_plain, bytes)) {
             return PL_ERR_DEVICE;

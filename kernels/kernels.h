@@ -15,6 +15,7 @@
 #ifndef PL_KERNELS_KERNELS_H
 #define PL_KERNELS_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -144,6 +145,73 @@ pl_cuda_attend(const pl_cuda_view_t *latent, const pl_row_layout_t *layout,
                float scale, const int32_t *positions,
                const int32_t *n_positions, int32_t n, int32_t most, float *out,
                pl_cuda_stream_t stream);
+
+/* ---- layers.cu: model/ops.h on float32 weights ---- */
+
+/* y = w * (x * rsqrt(mean(x^2) + eps)), n rows of `width`; x == y is allowed.
+ * Reference: pl_rms_norm. */
+PL_MUST_CHECK pl_status_t pl_cuda_rms_norm(const float *w, float eps,
+                                           const float *x, size_t x_stride,
+                                           int32_t n, int32_t width, float *y,
+                                           size_t y_stride,
+                                           pl_cuda_stream_t stream);
+/* In place, n rows of `width`.  Reference: pl_layer_norm. */
+PL_MUST_CHECK pl_status_t pl_cuda_layer_norm(const float *w, const float *bias,
+                                             float *x, int32_t n, int32_t width,
+                                             pl_cuda_stream_t stream);
+/* Rotate the first `dim` values of n_heads heads of each of n rows: pairs (2i,
+ * 2i+1), or (i, i + dim/2).  cosines, sines [n][dim / 2].  The bits of
+ * pl_rope_interleaved and pl_rope_half_split. */
+PL_MUST_CHECK pl_status_t pl_cuda_rope(float *x, size_t row_stride, int32_t n,
+                                       int32_t n_heads, size_t head_stride,
+                                       int32_t dim, bool interleaved,
+                                       const float *cosines, const float *sines,
+                                       pl_cuda_stream_t stream);
+/* gate = silu(gate) * up */
+PL_MUST_CHECK pl_status_t pl_cuda_silu_product(float *gate, const float *up,
+                                               int64_t n,
+                                               pl_cuda_stream_t stream);
+
+/* ---- moe.cu ---- */
+
+#define PL_CUDA_MOST_EXPERTS 1024
+
+typedef struct pl_cuda_router {
+    int32_t n_experts, experts_per_token;
+    int32_t n_group, topk_group;
+    bool norm_topk;
+    float routed_scale;
+} pl_cuda_router_t;
+
+/* experts [n][experts_per_token] ascending, and their weights, of logits
+ * [n][n_experts] and bias [n_experts].  Reference: pl_route. */
+PL_MUST_CHECK pl_status_t pl_cuda_route(const pl_cuda_router_t *router,
+                                        const float *logits, const float *bias,
+                                        int32_t n, int32_t *experts,
+                                        float *weights,
+                                        pl_cuda_stream_t stream);
+/* The stable counting sort of pl_expert_sort: order [n_pairs], starts
+ * [n_experts + 1]; scratch: pl_cuda_expert_sort_scratch() numbers. */
+PL_MUST_CHECK pl_status_t pl_cuda_expert_sort(const int32_t *experts,
+                                              int32_t n_pairs,
+                                              int32_t n_experts, int32_t *order,
+                                              int32_t *starts, int32_t *scratch,
+                                              pl_cuda_stream_t stream);
+int64_t pl_cuda_expert_sort_scratch(int32_t n_pairs, int32_t n_experts);
+
+/* ---- digest.cu ---- */
+
+/* A page whose rows are hashed: where it lies, how many rows it has, and the
+ * position of its first. */
+typedef struct pl_cuda_digest {
+    int32_t slot, rows, position;
+} pl_cuda_digest_t;
+
+/* digests[i]: that of pl_digest_rows; base: pl_digest_base(layer, store). */
+PL_MUST_CHECK pl_status_t pl_cuda_digest_pages(
+    const pl_page_form_t *form, const uint8_t *pages, size_t stride,
+    const pl_cuda_digest_t *what, int32_t n, uint64_t base, uint64_t *digests,
+    pl_cuda_stream_t stream);
 
 #ifdef __cplusplus
 }

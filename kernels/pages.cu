@@ -6,10 +6,10 @@
 
 namespace {
 
-constexpr int STAGES         = 4;
-constexpr uint32_t NEAR_MOST = 2688;  /* bytes of a piece within the device */
-constexpr uint32_t FAR_MOST  = 10752; /* over a link */
-constexpr int NEAR_BLOCKS    = 8;     /* of a multiprocessor */
+constexpr int STAGES         = 6;
+constexpr uint32_t NEAR_MOST = 2688; /* bytes of a piece within the device */
+constexpr uint32_t FAR_MOST  = 7168; /* over a link */
+constexpr int NEAR_BLOCKS    = 10;   /* of a multiprocessor */
 
 struct place_t {
     uint8_t *base;
@@ -143,10 +143,13 @@ bool is_sound(const pl_page_place_t *place)
     return (place->stride % 16 == 0) && ((uintptr_t)place->base % 16 == 0);
 }
 
+/* Pieces begin at multiples of what a link or memory moves at a time. */
 pieces_t cut(size_t page_bytes, uint32_t most)
 {
-    const uint32_t n  = (uint32_t)pl_ceil_div((int64_t)page_bytes, most);
-    const uint32_t by = (uint32_t)pl_ceil_div((int64_t)page_bytes, n * 16) * 16;
+    constexpr uint32_t LINE = 128;
+    const uint32_t n        = (uint32_t)pl_ceil_div((int64_t)page_bytes, most);
+    const uint32_t by =
+        (uint32_t)pl_ceil_div((int64_t)page_bytes, n * LINE) * LINE;
 
     return {by, (uint32_t)page_bytes,
             (uint32_t)pl_ceil_div((int64_t)page_bytes, by), 0};

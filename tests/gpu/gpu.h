@@ -35,6 +35,9 @@ double relative_error(const float *a, const float *b, size_t n);
 
 TCase *case_pages(void);
 TCase *case_rows(void);
-TCase *case_attention(void);
+TCase *case_scores(void);
+TCase *case_topk(void);
+TCase *case_attend(void);
+TCase *case_layers(void);
 
 #endif /* GPU_H */

@@ -17,7 +17,10 @@ int main(void)
     }
     suite_add_tcase(suite, case_pages());
     suite_add_tcase(suite, case_rows());
-    suite_add_tcase(suite, case_attention());
+    suite_add_tcase(suite, case_scores());
+    suite_add_tcase(suite, case_topk());
+    suite_add_tcase(suite, case_attend());
+    suite_add_tcase(suite, case_layers());
     srunner_set_fork_status(runner, CK_NOFORK); /* one context for all */
     srunner_run_all(runner, CK_NORMAL);
     failed = srunner_ntests_failed(runner);
