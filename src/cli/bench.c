@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/json.h"
 #include "cli/table.h"
+#include "device/cuda.h"
 #include "pool/lanes_bench.h"
 #include "store/snapshot_bench.h"
 
@@ -23,7 +24,7 @@ typedef struct figure {
 typedef struct bench {
     const char *name;
     int n_figures;
-    figure_t figures[8];
+    figure_t figures[16];
     char shape[160];
 } bench_t;
 
@@ -100,6 +101,41 @@ static pl_status_t bench_snapshot(const pl_log_t *log, uint64_t seed,
     return PL_OK;
 }
 
+static void take_figure(void *context, const pl_cuda_figure_t *taken)
+{
+    bench_t *bench = context;
+    int room = (int)(sizeof(bench->figures) / sizeof(bench->figures[0]));
+
+    if (bench->n_figures < room) { /* texts are the module's, and stay */
+        bench->figures[bench->n_figures++] =
+            (figure_t){taken->name,  taken->key,       taken->unit,
+                       taken->value, taken->yardstick, taken->yardstick_name};
+    }
+}
+
+static pl_status_t bench_kernels(const pl_log_t *log, uint64_t seed,
+                                 bench_t *bench)
+{
+    const pl_cuda_figures_t figures = {take_figure, bench};
+    char why[256]                   = "";
+    const pl_cuda_module_t *module  = pl_cuda_open(why, sizeof(why));
+    pl_cuda_about_t about;
+
+    (void)seed;
+    if ((module == NULL) || (module->count(why, sizeof(why)) == 0)) {
+        pl_log(log, PL_LOG_ERROR,
+               "bench kernels: no GPU can be used here: %s; `pagelane "
+               "--list-devices` says what can",
+               why);
+        return PL_ERR_DEVICE;
+    }
+    PL_TRY(module->describe(0, &about));
+    (void)snprintf(bench->shape, sizeof(bench->shape),
+                   "a prompt of 128K tokens, pages of 64 x 656 bytes, on %.63s",
+                   about.name);
+    return module->bench_kernels(log, &figures);
+}
+
 static pl_status_t print_table(const bench_t *bench)
 {
     pl_table_t *table =
@@ -162,7 +198,8 @@ static const struct {
     const char *name;
     pl_status_t (*run)(const pl_log_t *log, uint64_t seed, bench_t *bench);
 } BENCHES[] = {
-    {"lanes", bench_lanes}, {"tree", bench_tree}, {"snapshot", bench_snapshot}};
+    {"lanes", bench_lanes}, {"tree", bench_tree}, {"snapshot", bench_snapshot},
+    {"kernels", bench_kernels}};
 
 enum { N_BENCHES = sizeof(BENCHES) / sizeof(BENCHES[0]) };
 
@@ -178,7 +215,8 @@ static pl_status_t run_one(const pl_cli_t *cli, const char *name)
         }
     }
     pl_log(&cli->log, PL_LOG_ERROR,
-           "bench: no part named '%.64s'; there are lanes, tree and snapshot",
+           "bench: no part named '%.64s'; there are lanes, tree, "
+           "snapshot and kernels",
            name);
     return PL_ERR_ARGUMENT;
 }
