@@ -159,6 +159,20 @@ static pl_status_t make_folder(const char *folder, pl_files_t *files,
                        : failed_at(folder, "make the folder", failed, log);
 }
 
+/* The lock of an open file; closes it if another has it. */
+static pl_status_t lock_file(const char *folder, int fd, const pl_log_t *log)
+{
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        (void)close(fd);
+        pl_log(log, PL_LOG_ERROR,
+               "storage %s: another run is writing it; wait for its end, or "
+               "give each run a folder of its own",
+               folder);
+        return PL_ERR_INPUT;
+    }
+    return PL_OK;
+}
+
 static pl_status_t take_lock(const char *folder, pl_files_t *files,
                              const pl_log_t *log, int *fd_p)
 {
@@ -172,15 +186,32 @@ static pl_status_t take_lock(const char *folder, pl_files_t *files,
     if (failed != 0) {
         return failed_at(folder, "take its lock", failed, log);
     }
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        (void)close(fd);
-        pl_log(log, PL_LOG_ERROR,
-               "storage %s: another run is writing it; wait for its end, or "
-               "give each run a folder of its own",
-               folder);
+    PL_TRY(lock_file(folder, fd, log));
+    *fd_p = fd;
+    return PL_OK;
+}
+
+pl_status_t pl_tier_hold(const char *folder, const pl_log_t *log,
+                         pl_tier_lock_t **lock_p)
+{
+    char *path           = pl_tier_path(folder, PL_TIER_LOCK);
+    pl_tier_lock_t *lock = malloc(sizeof(*lock));
+    int fd               = -1;
+
+    if ((path == NULL) || (lock == NULL)) {
+        free(path);
+        free(lock);
+        pl_log(log, PL_LOG_ERROR, "%s: out of memory", folder);
+        return PL_ERR_MEMORY;
+    }
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    free(path);
+    if ((fd >= 0) && (lock_file(folder, fd, log) != PL_OK)) {
+        free(lock);
         return PL_ERR_INPUT;
     }
-    *fd_p = fd;
+    lock->fd = fd;
+    *lock_p  = lock;
     return PL_OK;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "store/segment.h"
+#include "store/tier.h"
 
 typedef struct pl_tier_listing {
     bool has_index, has_partial, has_lock;
@@ -22,6 +23,12 @@ typedef struct pl_tier_listing {
 PL_MUST_CHECK pl_status_t pl_tier_list(const char *folder, const pl_log_t *log,
                                        pl_tier_listing_t *listing_p);
 void pl_tier_listing_free(pl_tier_listing_t *listing);
+
+/* Hold the lock of a folder that is there, if it has one, and change nothing.
+ * PL_OK; PL_ERR_INPUT: a run writes it, or there is no such folder (one line);
+ * PL_ERR_MEMORY. */
+PL_MUST_CHECK pl_status_t pl_tier_hold(const char *folder, const pl_log_t *log,
+                                       pl_tier_lock_t **lock_p);
 
 /* "<folder>/<name>", for the caller to free; NULL: out of memory. */
 char *pl_tier_path(const char *folder, const char *name);

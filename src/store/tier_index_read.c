@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "pool/store.h"
 #include "store/seal.h"
 #include "store/segment.h"
 #include "store/tier_columns.h"
@@ -366,6 +367,26 @@ static pl_status_t check_entries(const reader_t *reader,
     return PL_OK;
 }
 
+/* Do the rows of a page make its bytes? */
+static pl_status_t check_rows(const reader_t *reader,
+                              const pl_tier_index_t *index)
+{
+    const pl_store_layout_t layout = {
+        .page_tokens       = index->page_tokens,
+        .n_layers          = index->n_layers,
+        .latent_row_bytes  = index->latent_row_bytes,
+        .index_key_bytes   = index->index_key_bytes,
+        .index_scale_bytes = index->index_scale_bytes,
+        .n_slots           = 1,
+        .has_index         = index->has_index,
+    };
+
+    return (pl_store_layout_check(&layout, NULL) == PL_OK) &&
+                   (pl_store_page_bytes(&layout) == (size_t)index->page_bytes)
+               ? PL_OK
+               : refuse(reader, "its rows do not make pages of its size");
+}
+
 static pl_status_t read_index(reader_t *reader, pl_tier_index_t *index)
 {
     size_t h5_bytes;
@@ -379,6 +400,7 @@ static pl_status_t read_index(reader_t *reader, pl_tier_index_t *index)
     PL_TRY(next_text(reader, "dtype", &index->dtype));
     PL_TRY(read_numbers(reader, index));
     PL_TRY(read_columns(reader, h5_bytes, index));
+    PL_TRY(check_rows(reader, index));
     PL_TRY(check_sets(reader, index));
     return check_entries(reader, index);
 }

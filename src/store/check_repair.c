@@ -1,0 +1,160 @@
+/* Keep exactly what is proven good.
+ *
+ * First the new index, like any publication: from then on nothing names what is
+ * bad.  Then what nothing names goes. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "store/check_internal.h"
+
+static pl_status_t failed_at(const pl_check_tier_t *check, const char *what,
+                             int failed)
+{
+    pl_log(check->log, PL_LOG_ERROR, "%s: cannot %s: %s", check->folder, what,
+           strerror(failed));
+    return PL_ERR_IO;
+}
+
+/* ---- the index ---- */
+
+/* Sets that an entry names, and the own one. */
+static void drop_sets(pl_tier_index_t *index)
+{
+    int32_t n = 0;
+
+    for (int32_t s = 0; s < index->n_sets; s++) {
+        bool is_named = index->sets[s].number == index->own_set;
+
+        for (int32_t i = 0; !is_named && (i < index->n_entries); i++) {
+            is_named = index->entries[i].place.set == index->sets[s].number;
+        }
+        if (is_named) {
+            index->sets[n++] = index->sets[s];
+        }
+    }
+    index->n_sets = n;
+}
+
+static pl_status_t publish(pl_check_tier_t *check)
+{
+    pl_tier_index_t *index = &check->index;
+
+    for (int32_t i = 0; i < index->n_entries; i++) {
+        if (check->is_bad[i] != 0) {
+            index->entries[i].stamp = 0;
+        }
+    }
+    if (pl_tier_index_close(index) != PL_OK) {
+        return failed_at(check, "repair it", ENOMEM);
+    }
+    drop_sets(index);
+    /* What was written later than this index knew is old now. */
+    index->settled_stamp = check->highest;
+    index->next_stamp    = check->highest + 1;
+    return pl_tier_index_publish(index, check->folder, NULL, NULL, 0,
+                                 check->log);
+}
+
+/* ---- what nothing names ---- */
+
+static pl_status_t remove_file(const pl_check_tier_t *check, const char *name)
+{
+    char *path = pl_tier_path(check->folder, name);
+    int failed = path == NULL ? ENOMEM : pl_files_unlink(NULL, path);
+
+    free(path);
+    return failed == 0 ? PL_OK : failed_at(check, "remove a file", failed);
+}
+
+static bool is_named(const pl_check_tier_t *check, pl_segment_name_t name)
+{
+    int32_t slots = pl_segment_slots(check->index.page_bytes);
+
+    for (int32_t i = 0; i < check->index.n_entries; i++) {
+        const pl_storage_place_t *place = &check->index.entries[i].place;
+
+        if ((place->set == name.set) && (place->rank == name.rank) &&
+            (place->slot / slots == name.number)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Torn ones, and those of sets that are no more. */
+static pl_status_t remove_segments(const pl_check_tier_t *check)
+{
+    for (size_t s = 0; s < check->listing.segments.n; s++) {
+        pl_segment_name_t name = check->listing.segments.items[s];
+        char text[PL_SEGMENT_NAME_BYTES];
+
+        if (check->is_torn[s] ||
+            (pl_tier_index_set(&check->index, name.set) == NULL) ||
+            ((name.set != check->index.own_set) && !is_named(check, name))) {
+            pl_segment_name_text(name, text);
+            PL_TRY(remove_file(check, text));
+        }
+    }
+    return PL_OK;
+}
+
+/* A header that no write of ours can have made: no page. */
+static pl_status_t clear_header(const pl_check_tier_t *check,
+                                const pl_storage_place_t *place)
+{
+    int32_t slots          = pl_segment_slots(check->index.page_bytes);
+    pl_segment_name_t name = {place->set, place->rank, place->slot / slots};
+    uint8_t none[PL_HEADER_BYTES] = {0};
+    struct iovec piece            = {none, sizeof(none)};
+    char text[PL_SEGMENT_NAME_BYTES];
+    pl_segment_form_t form;
+    char *path;
+    int fd     = -1;
+    int failed = ENOMEM;
+
+    pl_segment_name_text(name, text);
+    path = pl_tier_path(check->folder, text);
+    if (path != NULL) {
+        failed = pl_files_open_file(NULL, path, O_RDWR, &fd);
+    }
+    free(path);
+    if (failed == ENOENT) {
+        return PL_OK; /* it went with its segment */
+    }
+    if ((failed == 0) && (pl_segment_check(fd, name, &form) == NULL)) {
+        failed =
+            pl_files_write(NULL, fd, &piece, 1,
+                           form.headers_at + (uint64_t)(place->slot % slots) *
+                                                 PL_HEADER_BYTES);
+        failed = failed == 0 ? pl_files_sync_data(NULL, fd) : failed;
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return failed == 0 ? PL_OK : failed_at(check, "clear a header", failed);
+}
+
+pl_status_t pl_check_repair(pl_check_tier_t *check)
+{
+    int failed;
+
+    if (check->has_index) {
+        PL_TRY(publish(check));
+    } else if (check->listing.has_index) {
+        PL_TRY(remove_file(check, PL_TIER_INDEX));
+    }
+    /* (A publication has written over it and renamed it.) */
+    if (!check->has_index && check->listing.has_partial) {
+        PL_TRY(remove_file(check, PL_TIER_INDEX ".partial"));
+    }
+    PL_TRY(remove_segments(check));
+    for (size_t i = 0; check->has_index && (i < check->absurd.n); i++) {
+        PL_TRY(clear_header(check, &check->absurd.items[i]));
+    }
+    failed = pl_files_sync_folder(NULL, check->folder);
+    return failed == 0 ? PL_OK : failed_at(check, "sync it", failed);
+}
