@@ -12,7 +12,7 @@
 /* The order of the PL_VERB_ bits. */
 static const char *const VERB_NAMES[] = {"run",     "trace stats", "doctor",
                                          "inspect", "bench",       "compare",
-                                         "export",  NULL};
+                                         "export",  "check",       NULL};
 
 /* Variables with our prefix that are no options. */
 static const char *const RESERVED[] = {"PAGELANE_NVTX",
@@ -27,7 +27,8 @@ enum {
     RUN    = PL_VERB_RUN,
     TRACED = PL_VERB_RUN | PL_VERB_TRACE_STATS,
     ALL = PL_VERB_RUN | PL_VERB_TRACE_STATS | PL_VERB_DOCTOR | PL_VERB_INSPECT |
-          PL_VERB_BENCH | PL_VERB_COMPARE | PL_VERB_EXPORT
+          PL_VERB_BENCH | PL_VERB_COMPARE | PL_VERB_EXPORT |
+          PL_VERB_CHECK
 };
 
 static const pl_option_t OPTIONS[] = {
@@ -484,6 +485,14 @@ static const pl_option_t OPTIONS[] = {
                "stdout.",
      .verbs  = PL_VERB_EXPORT,
      AT(output)},
+    {.group    = "output",
+     .name     = "repair",
+     .kind     = PL_OPTION_FLAG,
+     .fallback = "false",
+     .help     = "Of a storage tier, keep exactly what is proven good. A "
+                 "snapshot is never changed.",
+     .verbs    = PL_VERB_CHECK,
+     AT(repair)},
     {.group    = "output",
      .name     = "json",
      .kind     = PL_OPTION_FLAG,

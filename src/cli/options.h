@@ -23,7 +23,8 @@ enum {
     PL_VERB_INSPECT     = 1 << 3,
     PL_VERB_BENCH       = 1 << 4,
     PL_VERB_COMPARE     = 1 << 5,
-    PL_VERB_EXPORT      = 1 << 6
+    PL_VERB_EXPORT      = 1 << 6,
+    PL_VERB_CHECK       = 1 << 7
 };
 
 /* Values of choices: indices into the words of the table. */
@@ -103,6 +104,7 @@ typedef struct pl_options {
     bool csv;
     char *output;
     bool json;
+    bool repair;
     int32_t log_level; /* pl_log_level_t */
     char *config;
 

@@ -24,8 +24,12 @@ typedef struct tier {
     int64_t *held;    /* [n_lanes] */
 } tier_t;
 
+typedef struct said {
+    char line[512];
+} said_t;
+
 typedef struct check {
-    const pl_log_t *log;
+    const said_t *said; /* by the reader, last */
     pl_check_report_t *report;
     pl_snapshot_t *snapshot;
     layout_t layout;
@@ -38,10 +42,6 @@ typedef struct check {
 enum { DEVICE, HOST };
 
 /* ---- reading ---- */
-
-typedef struct said {
-    char line[512];
-} said_t;
 
 static void keep_line(void *context, pl_log_level_t level, const char *line)
 {
@@ -414,6 +414,81 @@ static pl_status_t check_lanes(check_t *check, const tier_t *tier)
     return PL_OK;
 }
 
+/* ---- every dataset ---- */
+
+enum { DEEPEST = 8 };
+
+typedef struct member {
+    char path[NAME_BYTES];
+    bool is_group;
+    pl_item_t item;
+    size_t columns;
+} member_t;
+
+typedef struct group {
+    const char *path;
+    PL_ARRAY(member_t) members;
+} group_t;
+
+static pl_status_t take_member(void *context, const pl_snapshot_member_t *about)
+{
+    group_t *group  = context;
+    member_t member = {.is_group = about->is_group,
+                       .item     = about->item,
+                       .columns  = about->columns};
+
+    (void)snprintf(member.path, sizeof(member.path), "%s/%s",
+                   strcmp(group->path, "/") == 0 ? "" : group->path,
+                   about->name);
+    return PL_ARRAY_PUSH(&group->members, member);
+}
+
+/* Its bytes have the digest that stands beside them. */
+static pl_status_t check_dataset(check_t *check, const member_t *member)
+{
+    pl_snapshot_column_t column          = {0};
+    char(*texts)[PL_SNAPSHOT_TEXT_BYTES] = NULL;
+    size_t n                             = 0;
+    pl_status_t status;
+
+    if (member->item == PL_ITEM_TEXT) {
+        status =
+            pl_snapshot_read_texts(check->snapshot, member->path, &texts, &n);
+        free(texts);
+    } else {
+        status = pl_snapshot_read(check->snapshot, member->path, member->item,
+                                  PL_ANY_ROWS, member->columns, &column);
+        check->report->bytes += (int64_t)(column.rows * column.columns *
+                                          pl_item_bytes(member->item, 0));
+        pl_snapshot_column_free(&column);
+    }
+    if (status == PL_ERR_INPUT) {
+        pl_check_find(check->report, PL_CHECK_FILE, "%.190s",
+                      check->said->line);
+        return PL_OK;
+    }
+    return status;
+}
+
+static pl_status_t check_group(check_t *check, const char *path, int depth)
+{
+    group_t group      = {.path = path};
+    pl_status_t status = PL_OK;
+
+    if (depth < DEEPEST) {
+        status =
+            pl_snapshot_members(check->snapshot, path, take_member, &group);
+    }
+    for (size_t i = 0; (status == PL_OK) && (i < group.members.n); i++) {
+        const member_t *member = &group.members.items[i];
+
+        status = member->is_group ? check_group(check, member->path, depth + 1)
+                                  : check_dataset(check, member);
+    }
+    PL_ARRAY_FREE(&group.members);
+    return status;
+}
+
 /* ---- the whole ---- */
 
 static pl_status_t check_tables(check_t *check)
@@ -443,7 +518,7 @@ pl_status_t pl_check_snapshot(const char *path, const pl_log_t *log,
 {
     said_t said       = {"out of memory"};
     pl_log_t listener = {keep_line, &said, PL_LOG_ERROR};
-    check_t check     = {.log = log, .report = report};
+    check_t check     = {.said = &said, .report = report};
     pl_status_t status;
 
     /* Damage is what is looked for; another kind of file is an error. */
@@ -451,13 +526,20 @@ pl_status_t pl_check_snapshot(const char *path, const pl_log_t *log,
         pl_check_find(report, PL_CHECK_FILE, "%.190s", said.line);
         return PL_OK;
     }
-    PL_TRY(pl_snapshot_open(path, &listener, &check.snapshot) == PL_OK
-               ? PL_OK
-               : (pl_log(log, PL_LOG_ERROR, "%s", said.line), PL_ERR_INPUT));
-    status = check_tables(&check);
+    status = pl_snapshot_open(path, &listener, &check.snapshot);
+    if (status != PL_OK) {
+        pl_log(log, PL_LOG_ERROR, "%s", said.line);
+        return status;
+    }
+    status = check_group(&check, "/", 0);
+    if (status == PL_OK) {
+        status = check_tables(&check);
+    }
     free_all(&check);
     if (status == PL_ERR_INPUT) {
-        pl_check_find(report, PL_CHECK_FILE, "%.190s", said.line);
+        if (report->found[PL_CHECK_FILE].count == 0) {
+            pl_check_find(report, PL_CHECK_FILE, "%.190s", said.line);
+        }
         return PL_OK;
     }
     if (status != PL_OK) {

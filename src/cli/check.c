@@ -1,0 +1,86 @@
+/* pagelane check: is a snapshot or a storage tier whole? */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "cli/json.h"
+#include "cli/table.h"
+#include "store/check.h"
+
+static pl_status_t print_table(const char *path,
+                               const pl_check_report_t *report)
+{
+    pl_table_t *table;
+    pl_status_t status;
+
+    printf("# %s: %s, %" PRId64 " pages, %" PRId64 " of them good\n", path,
+           report->is_snapshot ? "snapshot" : "storage tier", report->pages,
+           report->good);
+    if (pl_check_total(report) == 0) {
+        printf("nothing is wrong\n");
+        return PL_OK;
+    }
+    table = pl_table_open("found<,count,first<");
+    for (int i = 0; i < PL_CHECK_KINDS; i++) {
+        if (report->found[i].count > 0) {
+            pl_table_cell(table, "%s", pl_check_text((pl_check_kind_t)i));
+            pl_table_cell(table, "%" PRId64, report->found[i].count);
+            pl_table_cell(table, "%s", report->found[i].first);
+        }
+    }
+    status = pl_table_print(table, stdout);
+    pl_table_close(table);
+    if (report->is_repaired) {
+        printf("repaired: %" PRId64 " good pages are kept\n", report->good);
+    }
+    return status;
+}
+
+static pl_status_t print_json(const pl_check_report_t *report)
+{
+    json_object *root  = json_object_new_object();
+    json_object *found = json_object_new_object();
+
+    pl_json_text(root, "kind", report->is_snapshot ? "snapshot" : "tier");
+    pl_json_integer(root, "pages", report->pages);
+    pl_json_integer(root, "good_pages", report->good);
+    pl_json_integer(root, "findings", pl_check_total(report));
+    pl_json_integer(root, "repaired", report->is_repaired ? 1 : 0);
+    for (int i = 0; i < PL_CHECK_KINDS; i++) {
+        json_object *one = json_object_new_object();
+
+        pl_json_integer(one, "count", report->found[i].count);
+        if (report->found[i].count > 0) {
+            pl_json_text(one, "first", report->found[i].first);
+        }
+        json_object_object_add(found, pl_check_key((pl_check_kind_t)i), one);
+    }
+    json_object_object_add(root, "found", found);
+    return pl_json_print(root, stdout);
+}
+
+/* A repair that could not be made is an error; what is found and repaired was
+ * found. */
+int pl_cli_check(const pl_cli_t *cli)
+{
+    const char *path = cli->words[0];
+    pl_check_report_t report;
+    pl_status_t status =
+        pl_check(path, cli->options.repair, &cli->log, &report);
+
+    if (status == PL_OK) {
+        status = cli->options.json ? print_json(&report)
+                                   : print_table(path, &report);
+    }
+    if ((status == PL_OK) && cli->options.repair && report.is_snapshot &&
+        (pl_check_total(&report) > 0)) {
+        pl_log(&cli->log, PL_LOG_WARN,
+               "%s: a snapshot is never changed; take another copy, or write "
+               "it anew",
+               path);
+    }
+    if ((status == PL_OK) && (pl_check_total(&report) > 0)) {
+        status = PL_ERR_VIOLATION;
+    }
+    return pl_status_exit(status);
+}
