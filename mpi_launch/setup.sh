@@ -10,7 +10,12 @@ python=/usr/bin/python3 # Debian's modules belong to Debian's interpreter
 
 has() { command -v "$1" >/dev/null 2>&1; }
 has_library() { has pkg-config && pkg-config --exists "$1"; }
-has_module() { "$python" -c "import $1" >/dev/null 2>&1; }
+# Found, not loaded: some take a second.
+has_module() {
+    "$python" -c "import sys
+from importlib.util import find_spec
+sys.exit(find_spec('$1') is None)" >/dev/null 2>&1
+}
 has_cmake() {
     has cmake && printf '3.25\n%s\n' "$(cmake --version | sed -n '1s/[^0-9]*//p')" |
         sort -V -C
