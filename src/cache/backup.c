@@ -151,6 +151,9 @@ pl_status_t pl_hicache_prompt_done(pl_hicache_t *cache, pl_node_t *last)
 
     PL_TRY(collect_path(cache, last));
     pl_tree_hit(cache->tree, last);
+    for (size_t i = 0; i < cache->nodes.n; i++) {
+        PL_TRY(pl_cache_store(cache, cache->nodes.items[i]));
+    }
     if ((cache->params.write_policy == PL_WRITE_BACK) ||
         (cache->tiers[PL_TREE_HOST].lanes == NULL)) {
         return PL_OK;
@@ -220,7 +223,9 @@ static pl_status_t end_backup(pl_hicache_t *cache, const pl_cache_copy_t *copy,
         return pl_cache_copies_end_orphan(cache, copy);
     }
     above = pl_cache_copies_release(cache, copy, false);
-    if (!good) {
+    if (good) {
+        PL_TRY(pl_cache_store_path(cache, copy->anchor, above));
+    } else {
         PL_TRY(forget_host(cache, copy, above));
     }
     if (copy->kind == PL_COPY_WRITE_BACK) {

@@ -134,7 +134,7 @@ pl_status_t pl_cache_copies_end_orphan(pl_hicache_t *cache,
 {
     PL_TRY(
         pl_cache_give_back(cache, PL_TREE_DEVICE, copy->device, copy->n_pages));
-    return pl_cache_give_back(cache, PL_TREE_HOST, copy->host, copy->n_pages);
+    return pl_cache_give_back_host(cache, copy->host, copy->n_pages);
 }
 
 int64_t pl_hicache_copies_under_way(const pl_hicache_t *cache)

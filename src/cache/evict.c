@@ -15,7 +15,7 @@
 /* ---- losing copies ---- */
 
 /* Take a node's pages out of a tier; `is_held`: a copy without anchor keeps
- * them until its end. */
+ * them until its end (stores without one keep host pages too). */
 static pl_status_t drop_copy(pl_hicache_t *cache, pl_node_t *node, int tier,
                              bool is_held)
 {
@@ -28,9 +28,10 @@ static pl_status_t drop_copy(pl_hicache_t *cache, pl_node_t *node, int tier,
     pl_cache_emit(cache,
                   tier == PL_TREE_DEVICE ? PL_EVENT_EVICT : PL_EVENT_HOST_DROP,
                   node, 0, 0, 0);
-    if (!is_held) {
-        PL_TRY(pl_cache_give_back(cache, tier, pl_cache_pages(node, tier),
-                                  node->n_pages));
+    if (!is_held && (tier == PL_TREE_DEVICE)) {
+        PL_TRY(pl_cache_give_back(cache, tier, node->device, node->n_pages));
+    } else if (!is_held) {
+        PL_TRY(pl_cache_give_back_host(cache, node->host.pages, node->n_pages));
     }
     if (tier == PL_TREE_DEVICE) {
         cache->counters.evictions++;
@@ -99,22 +100,24 @@ pl_status_t pl_cache_remove(pl_hicache_t *cache, pl_node_t *node)
     return PL_OK;
 }
 
-/* The node after `at` in a walk of what is below `top`, parents first. */
-static const pl_node_t *next_below(const pl_node_t *top, const pl_node_t *at)
+pl_node_t *pl_cache_skip_below(const pl_node_t *top, const pl_node_t *at)
 {
-    if (at->first_child != NULL) {
-        return at->first_child;
-    }
     while ((at != top) && (at->next_sibling == NULL)) {
         at = at->parent;
     }
     return at == top ? NULL : at->next_sibling;
 }
 
+pl_node_t *pl_cache_next_below(const pl_node_t *top, const pl_node_t *at)
+{
+    return at->first_child != NULL ? at->first_child
+                                   : pl_cache_skip_below(top, at);
+}
+
 bool pl_cache_is_pinned_below(const pl_node_t *node)
 {
-    for (const pl_node_t *at = next_below(node, node); at != NULL;
-         at                  = next_below(node, at)) {
+    for (const pl_node_t *at = pl_cache_next_below(node, node); at != NULL;
+         at                  = pl_cache_next_below(node, at)) {
         if (at->pin_ref > 0) {
             return true;
         }

@@ -125,6 +125,8 @@ pl_status_t pl_hicache_open(const pl_hicache_params_t *params,
     pl_status_t status;
 
     assert((params->policy != NULL) && (params->copy != NULL));
+    assert((params->storage == NULL) ||
+           ((params->io != NULL) && (params->host_pages > 0)));
     if (cache == NULL) {
         pl_log(log, PL_LOG_ERROR, "cache: no memory for an empty cache");
         return PL_ERR_MEMORY;
@@ -158,7 +160,15 @@ void pl_hicache_close(pl_hicache_t *cache)
     for (size_t i = 0; i < cache->copies.n; i++) {
         pl_cache_copy_clear(&cache->copies.items[i]);
     }
+    for (size_t i = 0; i < cache->stores.n; i++) {
+        pl_cache_store_clear(&cache->stores.items[i]);
+    }
+    for (size_t i = 0; i < cache->fetches.n; i++) {
+        pl_cache_fetch_clear(&cache->fetches.items[i]);
+    }
     PL_ARRAY_FREE(&cache->copies);
+    PL_ARRAY_FREE(&cache->stores);
+    PL_ARRAY_FREE(&cache->fetches);
     PL_ARRAY_FREE(&cache->dup);
     PL_ARRAY_FREE(&cache->nodes);
     free(cache->lost.slots);
@@ -300,7 +310,8 @@ pl_status_t pl_hicache_reset(pl_hicache_t *cache)
 {
     pl_node_t *root = pl_tree_root(cache->tree);
 
-    if ((cache->copies.n > 0) || (root->lock_ref > 0) ||
+    if ((cache->copies.n > 0) || (cache->stores.n > 0) ||
+        (cache->fetches.n > 0) || (root->lock_ref > 0) ||
         pl_cache_is_pinned_below(root)) {
         return PL_REFUSED_SHORT;
     }

@@ -1,5 +1,5 @@
 /* cache/hicache.h - the controller: tree + device lanes + host lanes as one
- * cache.
+ * cache, with the storage tier behind it.
  *
  * Part of the replicated control plane: it decides which pages hold what and
  * which copies must be made; the copies themselves are operations that it hands
@@ -17,6 +17,12 @@
  * that covers the need.  Below a node that nobody has locked nobody has locked
  * anything, so every page that pl_hicache_room counts can be had.  Which host
  * copies make room for others: docs/decisions/0001-host-drop-order.md.
+ *
+ * Storage rides behind the host tier: a host copy that is whole is written to
+ * it when the pages before it are there, and stays pinned until the write has
+ * ended on all ranks; what it keeps can be fetched into the host tier.  A store
+ * begins only where all nodes above have host copies, so its pin keeps no
+ * device page from being evicted.
  *
  * After PL_ERR_MEMORY the state is sound, and as before the call but for what
  * was evicted or counted until then.  After PL_ERR_INTERNAL the cache may only
@@ -36,6 +42,7 @@
 #include <pagelane/log.h>
 #include <pagelane/status.h>
 
+#include "cache/storage.h"
 #include "cache/tree.h"
 #include "verify/inject.h"
 
@@ -59,6 +66,21 @@ typedef struct pl_hicache_copy {
     const pl_owner_t *owners; /* [n_pages] what the host copy records */
 } pl_hicache_copy_t;
 
+/* Pages that go to storage or come from it, for the caller to move. */
+typedef struct pl_hicache_io {
+    bool fetch;      /* storage -> host; else host -> storage */
+    int64_t node;    /* store: its node; fetch: -1 */
+    int32_t request; /* fetch: for whom; store: -1 */
+    int32_t first_page;
+    int32_t n_pages;
+    /* [n_pages] each, borrowed for the call. */
+    const pl_page_t *host;
+    const pl_owner_t *owners; /* of the host pages */
+    const pl_storage_place_t *places;
+    const uint64_t *chains;
+    const int64_t *stamps;
+} pl_hicache_io_t;
+
 typedef struct pl_hicache_params {
     int32_t page_tokens;
     int n_lanes;
@@ -75,6 +97,11 @@ typedef struct pl_hicache_params {
      * pl_hicache_load_end / _backup_end / _cancel, in any order. */
     int64_t (*copy)(void *context, const pl_hicache_copy_t *copy);
     void *copy_context;
+    pl_storage_t *storage; /* borrowed; NULL: there is none */
+    /* As copy, of what goes to storage or comes from it; the end comes by
+     * pl_hicache_store_end / _fetch_end. */
+    int64_t (*io)(void *context, const pl_hicache_io_t *io);
+    void *io_context;
     pl_event_sink_t events;
 } pl_hicache_params_t;
 
@@ -197,6 +224,53 @@ PL_MUST_CHECK pl_status_t pl_hicache_backup_end(pl_hicache_t *cache, int64_t op,
 PL_MUST_CHECK pl_status_t pl_hicache_backup_cancel(pl_hicache_t *cache,
                                                    int64_t op);
 
+/* A store has ended on all ranks (good or not), or was not started (not good).
+ * Unpins.  After three in a row that were not good none is begun any more. */
+#define PL_STORE_FAILURES 3
+PL_MUST_CHECK pl_status_t pl_hicache_store_end(pl_hicache_t *cache, int64_t op,
+                                               bool good);
+
+/* What to fetch for a prompt: pages first .. first+n-1 of its keys, which
+ * pl_storage_find has counted after `chain` and which the tree does not have.
+ */
+typedef struct pl_hicache_want {
+    int32_t request;
+    uint64_t name_space;
+    const pl_page_key_t *keys; /* [first + n] borrowed for the call */
+    uint64_t chain;            /* of the prefix before `first` */
+    int32_t first, n;
+    int32_t least;       /* fewer are not worth a fetch; 1 .. n */
+    const int32_t *room; /* [n_lanes] host pages that it may take at most */
+} pl_hicache_want_t;
+
+/* Begin to fetch as many of them as there is room for, into host pages of the
+ * lanes that the directory names; host copies that were used before now make
+ * room.  The pages belong to the fetch until its end.  *op_p: 0 if it was not
+ * worth it; else *n_p pages are on their way. */
+PL_MUST_CHECK pl_status_t pl_hicache_fetch(pl_hicache_t *cache,
+                                           const pl_hicache_want_t *want,
+                                           int64_t *op_p, int32_t *n_p);
+
+/* What became of a fetch. */
+typedef struct pl_hicache_fetched {
+    int32_t request;
+    int32_t first_page, n_pages; /* as it was begun */
+    int32_t n_good;              /* sound on all ranks */
+    /* Positions that came into the tree; none if the prefix before them has
+     * gone, or somebody else has put them there. */
+    int32_t first_landed, n_landed;
+} pl_hicache_fetched_t;
+
+/* It has ended on all ranks: its first n_good pages (or all, if that is more)
+ * are sound, and become a node with a host copy only; one after them is not,
+ * and storage drops it. */
+PL_MUST_CHECK pl_status_t pl_hicache_fetch_end(pl_hicache_t *cache, int64_t op,
+                                               int32_t n_good,
+                                               pl_hicache_fetched_t *fetched_p);
+/* It was not started (a rank could not reserve). */
+PL_MUST_CHECK pl_status_t pl_hicache_fetch_cancel(
+    pl_hicache_t *cache, int64_t op, pl_hicache_fetched_t *fetched_p);
+
 /* Free device pages that never entered the tree (a request's partial page, the
  * chunk of a failed prompt). */
 PL_MUST_CHECK pl_status_t pl_hicache_free(pl_hicache_t *cache,
@@ -214,7 +288,7 @@ PL_MUST_CHECK pl_status_t pl_hicache_evict(pl_hicache_t *cache,
                                            int64_t *pending_p);
 
 /* Drop everything that nobody holds.  PL_REFUSED_SHORT and nothing changed
- * while a copy is under way or a lock is held. */
+ * while a copy, store or fetch is under way or a lock is held. */
 PL_MUST_CHECK pl_status_t pl_hicache_reset(pl_hicache_t *cache);
 
 typedef struct pl_hicache_counters {
@@ -232,7 +306,10 @@ typedef struct pl_hicache_counters {
 } pl_hicache_counters_t;
 const pl_hicache_counters_t *pl_hicache_counters(const pl_hicache_t *cache);
 
+/* Copies between device and host; stores and fetches are none: they give back
+ * no device page. */
 int64_t pl_hicache_copies_under_way(const pl_hicache_t *cache);
+int64_t pl_hicache_ios_under_way(const pl_hicache_t *cache);
 
 uint64_t pl_hicache_state_hash(const pl_hicache_t *cache);
 /* Lanes conserve: free + held by nodes + given to requests (n_given[lane], may

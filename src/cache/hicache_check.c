@@ -21,6 +21,23 @@ static uint64_t fold_copy(uint64_t h, const pl_cache_copy_t *copy)
     return pl_hash64(copy->owners, n * sizeof(*copy->owners), h);
 }
 
+static uint64_t fold_store(uint64_t h, const pl_cache_store_t *store)
+{
+    h = pl_fold64(h, (uint64_t)store->op);
+    h = pl_fold64(h, (uint64_t)store->stamp);
+    h = pl_fold64(h, (uint64_t)store->n_own);
+    return pl_hash64(store->host, (size_t)store->n_pages * sizeof(*store->host),
+                     h);
+}
+
+static uint64_t fold_fetch(uint64_t h, const pl_cache_fetch_t *fetch)
+{
+    h = pl_fold64(h, (uint64_t)fetch->op);
+    h = pl_fold64(h, (uint64_t)fetch->request);
+    h = pl_fold64(h, (uint64_t)fetch->first);
+    return pl_hash64(fetch->host, (size_t)fetch->n * sizeof(*fetch->host), h);
+}
+
 uint64_t pl_hicache_state_hash(const pl_hicache_t *cache)
 {
     uint64_t h = pl_tree_state_hash(cache->tree);
@@ -33,6 +50,13 @@ uint64_t pl_hicache_state_hash(const pl_hicache_t *cache)
     for (size_t i = 0; i < cache->copies.n; i++) {
         h = fold_copy(h, &cache->copies.items[i]);
     }
+    for (size_t i = 0; i < cache->stores.n; i++) {
+        h = fold_store(h, &cache->stores.items[i]);
+    }
+    for (size_t i = 0; i < cache->fetches.n; i++) {
+        h = fold_fetch(h, &cache->fetches.items[i]);
+    }
+    h = pl_fold64(h, (uint64_t)cache->n_store_failures);
     h = pl_fold64(h, (uint64_t)cache->waiting);
     h = pl_fold64(h, cache->lost.sum);
     return pl_fold64(h, (uint64_t)cache->lost.n);
@@ -130,13 +154,38 @@ static pl_status_t check_lanes(const recount_t *recount, const int64_t *n_given)
     return PL_OK;
 }
 
+/* Pages of fetches, and those that stores have kept: several may. */
+static pl_status_t count_ios(recount_t *recount)
+{
+    const pl_hicache_t *cache = recount->cache;
+
+    for (size_t i = 0; i < cache->fetches.n; i++) {
+        const pl_cache_fetch_t *fetch = &cache->fetches.items[i];
+
+        PL_TRY(count_pages(recount, fetch->host, fetch->n, -1));
+    }
+    for (size_t i = 0; i < cache->stores.n; i++) {
+        const pl_cache_store_t *store = &cache->stores.items[i];
+
+        for (int32_t k = store->n_pages - store->n_own; k < store->n_pages;
+             k++) {
+            pl_page_t page = store->host[k];
+
+            if (((recount->seen[page / 8] & (1u << (page % 8))) == 0) ||
+                !pl_cache_is_orphaned(cache, page)) {
+                PL_TRY(count_pages(recount, &page, 1, store->node));
+            }
+        }
+    }
+    return PL_OK;
+}
+
 static pl_status_t recount_tier(recount_t *recount, bool conserve,
                                 const int64_t *n_given)
 {
     const pl_hicache_t *cache = recount->cache;
 
     PL_TRY(pl_lanes_check(recount->lanes));
-    PL_TRY(pl_tree_visit(cache->tree, count_node, recount));
     for (size_t i = 0; i < cache->copies.n; i++) {
         const pl_cache_copy_t *copy = &cache->copies.items[i];
 
@@ -147,6 +196,10 @@ static pl_status_t recount_tier(recount_t *recount, bool conserve,
                                copy->n_pages, copy->node));
         }
     }
+    if (recount->tier == PL_TREE_HOST) {
+        PL_TRY(count_ios(recount));
+    }
+    PL_TRY(pl_tree_visit(cache->tree, count_node, recount));
     return conserve ? check_lanes(recount, n_given) : PL_OK;
 }
 
@@ -204,6 +257,36 @@ static pl_status_t check_copy(const pl_hicache_t *cache,
     return PL_OK;
 }
 
+/* The nodes of a store are pinned and hold what it writes. */
+static pl_status_t check_store(const pl_hicache_t *cache,
+                               const pl_cache_store_t *store)
+{
+    const pl_node_t *node = store->anchor;
+    int32_t n_span        = store->n_span;
+    int32_t n             = store->n_pages - store->n_own;
+
+    for (; (node != NULL) && (n_span > 0); node = node->parent) {
+        n_span -= node->n_pages;
+        for (int32_t i = 0; i < node->n_pages; i++) {
+            int32_t at = node->first_page + i - store->first_page;
+
+            if ((at >= 0) && (at < store->n_pages) && (node->pin_ref > 0) &&
+                (node->host.n_pages > 0) &&
+                (node->host.pages[i] == store->host[at])) {
+                n--;
+            }
+        }
+    }
+    if ((n_span != 0) || (n != 0)) {
+        pl_log(cache->log, PL_LOG_ERROR,
+               "cache: store %" PRId64 " of node %" PRId64
+               " has other pages than its nodes",
+               store->op, store->node);
+        return PL_ERR_INTERNAL;
+    }
+    return PL_OK;
+}
+
 static pl_status_t check_promises(const pl_hicache_t *cache)
 {
     for (int lane = 0; lane < cache->params.n_lanes; lane++) {
@@ -235,6 +318,9 @@ pl_status_t pl_hicache_check(const pl_hicache_t *cache, const int64_t *n_given)
     PL_TRY(pl_tree_check(cache->tree));
     for (size_t i = 0; i < cache->copies.n; i++) {
         PL_TRY(check_copy(cache, &cache->copies.items[i]));
+    }
+    for (size_t i = 0; i < cache->stores.n; i++) {
+        PL_TRY(check_store(cache, &cache->stores.items[i]));
     }
     PL_TRY(check_promises(cache));
     PL_TRY(check_tier(cache, PL_TREE_DEVICE, n_given != NULL, n_given));

@@ -5,6 +5,8 @@
  *   backup.c         device -> host, by policy or on eviction
  *   load.c           host -> device with the saved owners
  *   copies.c         the records of copies under way
+ *   store.c          host -> storage
+ *   fetch.c          storage -> host
  *   lost.c           what the cache once held
  *   hicache_check.c  recount and state hash
  */
@@ -40,6 +42,35 @@ typedef struct pl_cache_copy {
     pl_owner_t *owners; /* [n_pages] what the host copy records, owned */
 } pl_cache_copy_t;
 
+/* A store under way.  It pins `anchor` and the nodes above it that make up
+ * n_span pages: at first those that were the anchor when it began.  Of these,
+ * nodes may leave the tree before its end (a host copy has proved bad); from
+ * then on their host pages, the last n_own of the store's, belong to this
+ * record (other records may hold them too), and the span ends above; anchor is
+ * NULL when nothing of it is left. */
+typedef struct pl_cache_store {
+    int64_t op;
+    int64_t stamp; /* of the write, in the directory */
+    pl_node_t *anchor;
+    int64_t node; /* the anchor's id as it began */
+    int32_t n_span;
+    int32_t first_page, n_pages; /* positions from the root */
+    int32_t n_own;
+    pl_page_t *host; /* [n_pages] owned */
+} pl_cache_store_t;
+
+/* A fetch under way: its host pages are no node's. */
+typedef struct pl_cache_fetch {
+    int64_t op;
+    int32_t request;
+    uint64_t name_space;
+    int32_t first, n;
+    pl_page_key_t *keys;         /* [first + n] owned */
+    pl_page_t *host;             /* [n] owned */
+    pl_owner_t *owners;          /* [n] owned */
+    pl_storage_entry_t *entries; /* [n] owned, held in the directory */
+} pl_cache_fetch_t;
+
 /* One of the two tiers, and room for one eviction in it at a time. */
 typedef struct pl_cache_tier {
     pl_lanes_t *lanes; /* NULL: there is none */
@@ -62,6 +93,9 @@ struct pl_hicache {
     PL_ARRAY(pl_cache_copy_t)
     copies;                /* under way, in the order they were begun */
     int64_t n_write_backs; /* of these */
+    PL_ARRAY(pl_cache_store_t) stores;
+    PL_ARRAY(pl_cache_fetch_t) fetches;
+    int n_store_failures; /* in a row */
 
     int64_t tick;
     int32_t request;
@@ -129,6 +163,10 @@ pl_status_t pl_cache_drop_host(pl_hicache_t *cache, pl_node_t *node);
 /* The node and all below leave the tree; nobody holds any of them, but copies
  * whose records have no anchor keep their pages. */
 pl_status_t pl_cache_remove(pl_hicache_t *cache, pl_node_t *node);
+/* The node after `at` in a walk of what is below `top`, parents first; NULL at
+ * the end.  pl_cache_skip_below: what is below `at` is left out. */
+pl_node_t *pl_cache_next_below(const pl_node_t *top, const pl_node_t *at);
+pl_node_t *pl_cache_skip_below(const pl_node_t *top, const pl_node_t *at);
 /* Does anybody pin a host copy below the node? */
 bool pl_cache_is_pinned_below(const pl_node_t *node);
 
@@ -138,6 +176,29 @@ bool pl_cache_is_pinned_below(const pl_node_t *node);
  * room; nothing but host copies dropped), PL_ERR_*. */
 pl_status_t pl_cache_backup(pl_hicache_t *cache, pl_node_t *node,
                             bool write_back);
+
+/* --- store.c */
+
+/* Write to storage what it lacks of the node, if it may be written now. */
+pl_status_t pl_cache_store(pl_hicache_t *cache, pl_node_t *node);
+/* The same of the nodes from below `above` down to `anchor`, whose host copies
+ * are whole, and of all that waited below for these. */
+pl_status_t pl_cache_store_path(pl_hicache_t *cache, pl_node_t *anchor,
+                                const pl_node_t *above);
+/* Stores let go of their nodes from `top` down and keep the pages. */
+void pl_cache_stores_orphan(pl_hicache_t *cache, const pl_node_t *top);
+void pl_cache_store_clear(pl_cache_store_t *store);
+/* Give host pages back, but those that a copy or store has kept from nodes that
+ * left the tree: the last of these gives them back. */
+pl_status_t pl_cache_give_back_host(pl_hicache_t *cache, const pl_page_t *pages,
+                                    int32_t n);
+/* Has a record kept the page so? */
+bool pl_cache_is_orphaned(const pl_hicache_t *cache, pl_page_t page);
+bool pl_cache_is_within(const pl_node_t *node, const pl_node_t *top);
+
+/* --- fetch.c */
+
+void pl_cache_fetch_clear(pl_cache_fetch_t *fetch);
 
 /* --- copies.c */
 

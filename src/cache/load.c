@@ -166,7 +166,7 @@ pl_status_t pl_hicache_load(pl_hicache_t *cache, const pl_match_t *match,
 
 /* ---- ends ---- */
 
-static bool is_within(const pl_node_t *node, const pl_node_t *top)
+bool pl_cache_is_within(const pl_node_t *node, const pl_node_t *top)
 {
     while (node->first_page > top->first_page) {
         node = node->parent;
@@ -181,11 +181,12 @@ static pl_status_t remove_bad(pl_hicache_t *cache, pl_node_t *top)
     for (size_t i = 0; i < cache->copies.n; i++) {
         pl_cache_copy_t *copy = &cache->copies.items[i];
 
-        if ((copy->anchor != NULL) && is_within(copy->anchor, top)) {
+        if ((copy->anchor != NULL) && pl_cache_is_within(copy->anchor, top)) {
             (void)pl_cache_copies_release(cache, copy, true);
             copy->anchor = NULL;
         }
     }
+    pl_cache_stores_orphan(cache, top);
     if ((top->lock_ref > 0) || (top->pin_ref > 0) ||
         pl_cache_is_pinned_below(top)) {
         pl_log(cache->log, PL_LOG_ERROR,

@@ -303,6 +303,11 @@ int32_t pl_storage_own_set(const pl_storage_t *storage)
     return storage->own_set;
 }
 
+bool pl_storage_is_read_only(const pl_storage_t *storage)
+{
+    return storage->params.read_only;
+}
+
 int64_t pl_storage_settled_stamp(const pl_storage_t *storage)
 {
     return storage->writes.n > 0 ? storage->writes.items[0].stamp - 1

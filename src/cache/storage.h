@@ -17,9 +17,9 @@
  * pages can be read at once, published or not.
  *
  * Places belong to sets.  The set that this run writes (`own`) has n_ranks
- * shares of n_slots slots; page g of its lanes lies in share g mod n_ranks, slot
- * g div n_ranks.  Sets that a run with other ranks or another size has left are
- * read and evicted from, never written.
+ * shares of n_slots slots; page g of its lanes lies in share g mod n_ranks,
+ * slot g div n_ranks.  Sets that a run with other ranks or another size has
+ * left are read and evicted from, never written.
  *
  * Pages go in the order of their last use, of one use the deepest first, so
  * whatever is evicted, what stays is prefix-closed.
@@ -55,7 +55,8 @@ typedef struct pl_storage_entry {
     int32_t position; /* pages before it */
     pl_owner_t owner; /* lane it was written from, and is fetched to */
     pl_storage_place_t place;
-    int64_t stamp; /* the write that made it; ascending over the folder's life */
+    int64_t
+        stamp; /* the write that made it; ascending over the folder's life */
 } pl_storage_entry_t;
 
 /* What a folder held when the run began.  Borrowed for the opening. */
@@ -79,8 +80,8 @@ typedef struct pl_storage_params {
 typedef struct pl_storage pl_storage_t; /* opaque */
 
 /* Entries of the start whose prefix is not whole are left out, and of two with
- * one chain the earlier is.  A page of the own set is fetched to the lane it was
- * written from; one of another set, at position p, to lane p mod n_lanes.
+ * one chain the earlier is.  A page of the own set is fetched to the lane it
+ * was written from; one of another set, at position p, to lane p mod n_lanes.
  * PL_OK, PL_ERR_MEMORY. */
 PL_MUST_CHECK pl_status_t pl_storage_open(const pl_storage_params_t *params,
                                           const pl_log_t *log,
@@ -113,7 +114,8 @@ PL_MUST_CHECK pl_status_t pl_storage_take(pl_storage_t *storage, uint64_t chain,
                                           pl_page_t *pages, int64_t *stamp_p);
 /* The write with that stamp has ended on all ranks.  good == false: its places
  * are free again (no index has named them), and what was written after it with
- * these pages before it is of no use.  A page is kept once all before it are. */
+ * these pages before it is of no use.  A page is kept once all before it are.
+ */
 PL_MUST_CHECK pl_status_t pl_storage_stored(pl_storage_t *storage,
                                             int64_t stamp, bool good);
 /* Is the page that ends with `chain` kept, or being written? */
@@ -131,11 +133,13 @@ PL_MUST_CHECK pl_status_t pl_storage_hold(pl_storage_t *storage, uint64_t chain,
                                           const pl_page_key_t *keys,
                                           int32_t first, int32_t n,
                                           pl_storage_entry_t *entries);
+/* A read of n of the pages that are held has begun. */
+void pl_storage_note_fetch(pl_storage_t *storage, int32_t n);
 /* Does a read hold it? */
 bool pl_storage_is_held(const pl_storage_t *storage, uint64_t chain,
                         pl_page_key_t key);
-/* How many of the first n entries, held since then, are still kept as they were:
- * what a read brought of the others is not to be used. */
+/* How many of the first n entries, held since then, are still kept as they
+ * were: what a read brought of the others is not to be used. */
 int32_t pl_storage_sound(const pl_storage_t *storage,
                          const pl_storage_entry_t *entries, int32_t n);
 /* Nothing was read, so nothing is known of them. */
@@ -171,23 +175,26 @@ PL_MUST_CHECK pl_status_t pl_storage_visit(const pl_storage_t *storage,
                                            pl_storage_visit_t visit,
                                            void *context);
 int32_t pl_storage_own_set(const pl_storage_t *storage);
+/* Where a page of the own set's lanes lies. */
+pl_storage_place_t pl_storage_place_of(const pl_storage_t *storage,
+                                       pl_page_t page);
+bool pl_storage_is_read_only(const pl_storage_t *storage);
 /* All writes up to this stamp have ended. */
 int64_t pl_storage_settled_stamp(const pl_storage_t *storage);
 
 /* ---- accounts ---- */
 
 typedef struct pl_storage_counters {
-    int64_t stores, store_pages; /* begun */
-    int64_t stores_failed;       /* or not started */
-    int64_t stores_skipped;      /* no room */
+    int64_t stores, store_pages;  /* begun */
+    int64_t stores_failed;        /* or not started */
+    int64_t stores_skipped;       /* no room */
     int64_t fetches, fetch_pages; /* begun */
     int64_t fetched_pages;        /* that arrived sound on all ranks */
     int64_t bad_pages;            /* that did not */
     int64_t evicted_pages;
     int64_t publications, publications_failed;
 } pl_storage_counters_t;
-const pl_storage_counters_t *
-pl_storage_counters(const pl_storage_t *storage);
+const pl_storage_counters_t *pl_storage_counters(const pl_storage_t *storage);
 
 const pl_lanes_t *pl_storage_lanes(const pl_storage_t *storage); /* own set */
 int64_t pl_storage_n_kept(const pl_storage_t *storage);

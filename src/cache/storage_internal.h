@@ -135,8 +135,6 @@ void pl_storage_forget(pl_storage_t *storage, int32_t i);
 void pl_storage_keep(pl_storage_t *storage, int32_t i);
 pl_storage_write_t *pl_storage_find_write(const pl_storage_t *storage,
                                           int64_t stamp);
-pl_storage_place_t pl_storage_place_of(const pl_storage_t *storage,
-                                       pl_page_t page);
 
 /* --- storage_drop.c */
 

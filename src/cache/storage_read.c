@@ -78,6 +78,12 @@ pl_status_t pl_storage_hold(pl_storage_t *storage, uint64_t chain,
     return PL_OK;
 }
 
+void pl_storage_note_fetch(pl_storage_t *storage, int32_t n)
+{
+    storage->counters.fetches++;
+    storage->counters.fetch_pages += n;
+}
+
 /* ---- ends ---- */
 
 /* The page as it was when it was held, or PL_NO_ENTRY. */

@@ -40,14 +40,14 @@ typedef struct pl_storage_header {
 } pl_storage_header_t;
 
 /* Pages of this rank's share of the own set (write), or of any share (read).
- * Everything but `pieces` and `headers` is borrowed for the call; pieces' memory
- * and, of a read, `headers` stay the caller's until the wait. */
+ * Everything but `pieces` and `headers` is borrowed for the call; pieces'
+ * memory and, of a read, `headers` stay the caller's until the wait. */
 typedef struct pl_storage_io {
     int32_t n_pages;
-    const pl_storage_place_t *places;   /* [n_pages] */
-    pl_storage_header_t *headers;       /* [n_pages] write: in; read: stamp and
-                                           chain in, digest out */
-    const pl_storage_piece_t *pieces;   /* [n_pages * n_pieces] */
+    const pl_storage_place_t *places; /* [n_pages] */
+    pl_storage_header_t *headers;     /* [n_pages] write: in; read: stamp and
+                                         chain in, digest out */
+    const pl_storage_piece_t *pieces; /* [n_pages * n_pieces] */
     int32_t n_pieces;
 } pl_storage_io_t;
 
@@ -67,8 +67,9 @@ typedef struct pl_storage_door_ops {
                          int64_t *ticket_p);
     pl_status_t (*read)(pl_storage_door_t *door, const pl_storage_io_t *io,
                         int64_t *ticket_p);
-    /* Rank 0 only: put out an index of what is kept now, whose bytes and headers
-     * are on the disk.  The directory and `run` are copied in the call. */
+    /* Rank 0 only: put out an index of what is kept now, whose bytes and
+     * headers are on the disk.  The directory and `run` are copied in the call.
+     */
     pl_status_t (*publish)(pl_storage_door_t *door, const pl_storage_t *storage,
                            const pl_storage_run_t *run, int64_t *ticket_p);
     /* Wait for it; the ticket is then gone.  Bit i of *bad_p: page i of a read

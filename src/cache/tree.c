@@ -268,10 +268,9 @@ static void merge_pages(pl_tree_t *tree, pl_node_t *child, pl_page_t *pages,
     }
 }
 
-/* Hang a fresh node below `parent` and give it pages. */
-static void grow(pl_tree_t *tree, pl_node_t *parent, uint64_t name_space,
-                 pl_node_t *fresh, const pl_page_key_t *keys,
-                 const pl_page_t *pages)
+/* Hang a fresh node without a copy below `parent`. */
+static void hang(pl_tree_t *tree, pl_node_t *parent, uint64_t name_space,
+                 pl_node_t *fresh, const pl_page_key_t *keys)
 {
     memcpy(fresh->keys, keys, (size_t)fresh->n_pages * sizeof(*keys));
     fresh->name_space  = name_space;
@@ -281,6 +280,14 @@ static void grow(pl_tree_t *tree, pl_node_t *parent, uint64_t name_space,
     append_by_id(tree, fresh);
     pl_tree_attach(tree, parent, fresh);
     fresh->chain = chain_of(tree, fresh);
+}
+
+/* The same with device pages. */
+static void grow(pl_tree_t *tree, pl_node_t *parent, uint64_t name_space,
+                 pl_node_t *fresh, const pl_page_key_t *keys,
+                 const pl_page_t *pages)
+{
+    hang(tree, parent, name_space, fresh, keys);
     pl_tree_set_device(tree, fresh, pages);
     if (tree->observer.created != NULL) {
         tree->observer.created(tree->observer.context, fresh);
@@ -331,6 +338,28 @@ pl_status_t pl_tree_insert(pl_tree_t *tree, pl_node_t *at, uint64_t name_space,
     }
     stamp(tree, last);
     *last_p = last;
+    return PL_OK;
+}
+
+pl_status_t pl_tree_insert_host(pl_tree_t *tree, pl_node_t *at,
+                                uint64_t name_space, const pl_page_key_t *keys,
+                                int32_t n, pl_meta_t meta, pl_node_t **node_p)
+{
+    pl_node_t *fresh;
+
+    assert((at == tree->root) || (at->name_space == name_space));
+    assert(pl_tree_child(tree, at, name_space, keys[0]) == NULL);
+    if (pl_tree_children_reserve(tree, 1) != PL_OK) {
+        return no_memory(tree, n);
+    }
+    fresh = node_make(n);
+    if (fresh == NULL) {
+        return no_memory(tree, n);
+    }
+    hang(tree, at, name_space, fresh, keys);
+    pl_tree_set_host(tree, fresh, meta);
+    stamp(tree, fresh);
+    *node_p = fresh;
     return PL_OK;
 }
 

@@ -142,6 +142,15 @@ PL_MUST_CHECK pl_status_t pl_tree_insert(pl_tree_t *tree, pl_node_t *at,
                                          pl_page_t *pages, pl_page_t *dup,
                                          pl_node_t **last_p);
 
+/* A new node below `at` that has a host copy only (meta: of n pages, taken over
+ * on PL_OK).  No child of `at` begins with keys[0].  Stamps as an insert; tells
+ * no observer.  PL_OK, PL_ERR_MEMORY (nothing changed). */
+PL_MUST_CHECK pl_status_t pl_tree_insert_host(pl_tree_t *tree, pl_node_t *at,
+                                              uint64_t name_space,
+                                              const pl_page_key_t *keys,
+                                              int32_t n, pl_meta_t meta,
+                                              pl_node_t **node_p);
+
 /* Cut `node` after `at` of its pages (0 < at < n_pages).  The new node, the
  * head, is the parent of `node`; lock_ref, pin_ref, hits, times, pending write
  * and load are on both, device pages and host copy are divided.  Whoever holds
