@@ -13,6 +13,7 @@ pl_status_t pl_admit_enqueue(pl_engine_t *engine, int32_t request, bool at_head)
 
     engine->live[request].phase = PL_PHASE_WAITING;
     pl_engine_released(engine); /* the head may be another one now */
+    engine->queue_changes++;
     if (at_head && (engine->waiting_head > 0)) {
         waiting->items[--engine->waiting_head] = request;
         return PL_OK;
@@ -40,7 +41,7 @@ static pl_page_key_t generated_key(int32_t request, int32_t page)
     return key;
 }
 
-static pl_status_t make_keys(pl_engine_t *engine, int32_t request)
+pl_status_t pl_admit_make_keys(pl_engine_t *engine, int32_t request)
 {
     pl_live_t *live   = &engine->live[request];
     int32_t page      = engine->config.page_tokens;
@@ -228,12 +229,29 @@ static pl_status_t find_hit(pl_engine_t *engine, int32_t request, hit_t *hit,
 
 /* ---- what is written down about a hit ---- */
 
-/* Lost pages in [first, end) that went because their load-back failed. */
-static int32_t bad_among(const pl_live_t *live, int32_t first, int32_t end)
+/* Positions in [first, end) that [bad_first, bad_end) has too. */
+static int32_t overlap(int32_t bad_first, int32_t bad_end, int32_t first,
+                       int32_t end)
 {
-    first = live->bad_first > first ? live->bad_first : first;
-    end   = live->bad_end < end ? live->bad_end : end;
+    first = bad_first > first ? bad_first : first;
+    end   = bad_end < end ? bad_end : end;
     return end > first ? end - first : 0;
+}
+
+/* Pages after the hit that storage has. */
+static int32_t stored_after(const pl_engine_t *engine, int32_t request,
+                            int32_t from, int32_t n)
+{
+    const pl_live_t *live = &engine->live[request];
+    uint64_t chain        = pl_tree_chain_start(name_space_of(engine, request));
+
+    if (engine->storage == NULL) {
+        return 0;
+    }
+    for (int32_t i = 0; i < from; i++) {
+        chain = pl_tree_chain_next(chain, live->keys[i]);
+    }
+    return pl_storage_find(engine->storage, chain, live->keys, from, n);
 }
 
 static void record_misses(pl_engine_t *engine, int32_t request,
@@ -245,18 +263,25 @@ static void record_misses(pl_engine_t *engine, int32_t request,
     int32_t matchable = (live->prompt_tokens - 1) / engine->config.page_tokens;
     int32_t passed    = hit->below_threshold;
     int32_t from      = hit->match.n_total + hit->cut + passed;
+    int32_t stored    = stored_after(engine, request, from, matchable);
+    int32_t at        = from + stored;
     int32_t lost      = pl_hicache_once_held(engine->cache, hit->match.last,
                                              name_space_of(engine, request),
-                                             live->keys, from, matchable);
-    int32_t bad       = bad_among(live, from, from + lost);
+                                             live->keys, at, matchable);
+    int32_t end       = at + lost;
+    /* Lost because a load-back failed; never there because a fetch did. */
+    int32_t bad = overlap(live->bad_first, live->bad_end, at, end);
+    int32_t bad_fetch =
+        overlap(live->fetch_bad.first, live->fetch_bad.end, end, matchable);
 
     memset(miss, 0, PL_MISSES * sizeof(*miss));
     miss[live->no_load ? PL_MISS_FAILED : PL_MISS_THRESHOLD] = passed;
-    miss[PL_MISS_FAILED] += bad;
+    miss[PL_MISS_FAILED] += bad + bad_fetch;
     miss[PL_MISS_LANE]    = hit->cut;
     miss[PL_MISS_LAST]    = total - matchable;
+    miss[PL_MISS_STORAGE] = stored;
     miss[PL_MISS_EVICTED] = lost - bad;
-    miss[PL_MISS_NEW]     = matchable - from - lost;
+    miss[PL_MISS_NEW]     = matchable - end - bad_fetch;
 }
 
 /* Only the first admission that ends well counts: a prompt that comes back with
@@ -287,8 +312,14 @@ static void record_admission(pl_engine_t *engine, int32_t request,
         record->admitted_tick = engine->tick;
     }
     record->device_hit_tokens = hit->match.n_device * page;
-    record->host_hit_tokens = (hit->match.n_total - hit->match.n_device) * page;
-    record->cut_pages       = hit->cut;
+    record->storage_hit_tokens =
+        pl_prefetch_landed(&engine->live[request], hit->match.n_device,
+                           hit->match.n_total) *
+        page;
+    record->host_hit_tokens =
+        (hit->match.n_total - hit->match.n_device) * page -
+        record->storage_hit_tokens;
+    record->cut_pages = hit->cut;
     record_misses(engine, request, hit);
 }
 
@@ -370,7 +401,7 @@ static pl_status_t admit(pl_engine_t *engine, int32_t request)
     bool has_home     = false;
 
     pl_hicache_at(engine->cache, engine->tick, request);
-    PL_TRY(make_keys(engine, request));
+    PL_TRY(pl_admit_make_keys(engine, request));
     PL_TRY(find_hit(engine, request, &hit, &verdict));
     if (verdict == VERDICT_WAIT) {
         engine->tried_at = engine->releases;
@@ -384,6 +415,7 @@ static pl_status_t admit(pl_engine_t *engine, int32_t request)
     }
 
     engine->waiting_head++;
+    pl_prefetch_admitted(engine, request);
     engine->current       = request;
     live->phase           = PL_PHASE_PREFILL;
     live->chunk_tokens    = 0;
@@ -412,6 +444,8 @@ static pl_status_t retry_load(pl_engine_t *engine)
 
 pl_status_t pl_admit(pl_engine_t *engine)
 {
+    int32_t head;
+
     if (engine->current >= 0) {
         return engine->live[engine->current].load_waits ? retry_load(engine)
                                                         : PL_OK;
@@ -420,7 +454,8 @@ pl_status_t pl_admit(pl_engine_t *engine)
         (engine->tried_at == engine->releases)) {
         return PL_OK;
     }
-    return admit(engine, engine->waiting.items[engine->waiting_head]);
+    head = engine->waiting.items[engine->waiting_head];
+    return pl_prefetch_waits(engine, head) ? PL_OK : admit(engine, head);
 }
 
 /* ---- when a load-back does not work out ---- */

@@ -9,11 +9,11 @@
 const char *pl_op_kind_text(pl_op_kind_t kind)
 {
     static const char *const texts[PL_OP_KINDS] = {
-        [PL_OP_LOAD] = "load",     [PL_OP_PREFILL] = "prefill",
-        [PL_OP_DECODE] = "decode", [PL_OP_BACKUP] = "backup",
-        [PL_OP_SEND] = "send",     [PL_OP_OFFLOAD] = "offload",
-        [PL_OP_RESUME] = "resume", [PL_OP_REENTER] = "reenter",
-        [PL_OP_FETCH] = "fetch",   [PL_OP_STORE] = "store",
+        [PL_OP_LOAD] = "load",       [PL_OP_PREFILL] = "prefill",
+        [PL_OP_DECODE] = "decode",   [PL_OP_BACKUP] = "backup",
+        [PL_OP_SEND] = "send",       [PL_OP_OFFLOAD] = "offload",
+        [PL_OP_RESUME] = "resume",   [PL_OP_REENTER] = "reenter",
+        [PL_OP_FETCH] = "fetch",     [PL_OP_STORE] = "store",
         [PL_OP_PUBLISH] = "publish",
     };
 
@@ -64,6 +64,9 @@ static pl_status_t open_cache(pl_engine_t *engine)
               .inject                = engine->inject,
               .copy                  = pl_ops_copy,
               .copy_context          = engine,
+              .storage               = engine->storage,
+              .io                    = pl_storage_take_io,
+              .io_context            = engine,
               .events                = {take_cache_event, engine},
     };
 
@@ -131,14 +134,24 @@ static pl_record_t record_of(const pl_request_t *request)
     return record;
 }
 
+static void skip_request(pl_engine_t *engine, int32_t request)
+{
+    engine->records[request].skipped = true;
+    engine->live[request].phase      = PL_PHASE_FINISHED;
+    engine->finished[request]        = 1;
+    engine->n_finished++;
+}
+
 static pl_status_t open_requests(pl_engine_t *engine)
 {
     size_t n        = (size_t)engine->source.count;
     int64_t longest = 0;
 
-    engine->live    = calloc(n > 0 ? n : 1, sizeof(*engine->live));
-    engine->records = calloc(n > 0 ? n : 1, sizeof(*engine->records));
-    if ((engine->live == NULL) || (engine->records == NULL)) {
+    engine->live     = calloc(n > 0 ? n : 1, sizeof(*engine->live));
+    engine->records  = calloc(n > 0 ? n : 1, sizeof(*engine->records));
+    engine->finished = calloc(n > 0 ? n : 1, sizeof(*engine->finished));
+    if ((engine->live == NULL) || (engine->records == NULL) ||
+        (engine->finished == NULL)) {
         return PL_ERR_MEMORY;
     }
     for (int32_t i = 0; i < engine->source.count; i++) {
@@ -151,7 +164,12 @@ static pl_status_t open_requests(pl_engine_t *engine)
         engine->live[i].prompt_tokens = request->input_tokens;
         engine->live[i].home_index    = -1;
         longest                       = tokens > longest ? tokens : longest;
+        if ((engine->config.skip != NULL) && (engine->config.skip[i] != 0)) {
+            skip_request(engine, i);
+        }
     }
+    engine->n_finished_out = engine->n_finished;
+    engine->config.skip    = NULL;
 
     engine->owners = malloc((size_t)(pl_pages_for(engine, longest) + 1) *
                             sizeof(*engine->owners));
@@ -159,6 +177,16 @@ static pl_status_t open_requests(pl_engine_t *engine)
         calloc((size_t)pl_engine_lanes(engine), sizeof(*engine->need));
     return (engine->owners != NULL) && (engine->need != NULL) ? PL_OK
                                                               : PL_ERR_MEMORY;
+}
+
+/* Storage rides behind the host tier. */
+static bool storage_is_sound(const pl_engine_config_t *config)
+{
+    return (config->storage_pages >= PL_PAGES_UNLIMITED) &&
+           ((config->storage_pages == 0) || (config->host_pages != 0)) &&
+           (config->prefetch >= PL_PREFETCH_BEST_EFFORT) &&
+           (config->prefetch <= PL_PREFETCH_TIMEOUT) &&
+           (config->prefetch_threshold_tokens >= 0);
 }
 
 static bool config_is_sound(const pl_engine_config_t *config)
@@ -169,7 +197,7 @@ static bool config_is_sound(const pl_engine_config_t *config)
            (config->chunk_tokens >= config->page_tokens) &&
            (config->chunk_tokens % config->page_tokens == 0) &&
            (config->max_batch >= 1) && (config->explore >= 0) &&
-           (config->evict != NULL);
+           (config->evict != NULL) && storage_is_sound(config);
 }
 
 pl_status_t pl_engine_open(const pl_engine_config_t *config,
@@ -189,18 +217,20 @@ pl_status_t pl_engine_open(const pl_engine_config_t *config,
     if (engine == NULL) {
         return PL_ERR_MEMORY;
     }
-    engine->config   = *config;
-    engine->source   = *source;
-    engine->inject   = inject;
-    engine->events   = events;
-    engine->log      = log;
-    engine->current  = -1;
-    engine->tick     = -1;
-    engine->tried_at = -1;
-    engine->next_op  = 1;
+    engine->config    = *config;
+    engine->source    = *source;
+    engine->inject    = inject;
+    engine->events    = events;
+    engine->log       = log;
+    engine->current   = -1;
+    engine->tick      = -1;
+    engine->tried_at  = -1;
+    engine->next_op   = 1;
+    engine->looked_at = -1;
 
     PL_TRY_GOTO(status, open_requests(engine), err_close);
     PL_TRY_GOTO(status, pl_fit_resolve(engine), err_close);
+    PL_TRY_GOTO(status, pl_storage_open_for(engine), err_close);
     PL_TRY_GOTO(status, open_cache(engine), err_close);
     PL_TRY_GOTO(status, open_homes(engine), err_close);
     *engine_p = engine;
@@ -240,12 +270,17 @@ static void close_requests(pl_engine_t *engine)
     for (int32_t i = 0; (engine->live != NULL) && (i < engine->source.count);
          i++) {
         free(engine->live[i].keys);
+        pl_prefetch_forget(&engine->live[i]);
+        PL_ARRAY_FREE(&engine->live[i].fetched_to);
         PL_ARRAY_FREE(&engine->live[i].pages);
         PL_ARRAY_FREE(&engine->live[i].decode_pages);
         PL_ARRAY_FREE(&engine->live[i].decode_host_pages);
     }
     free(engine->live);
     free(engine->records);
+    free(engine->finished);
+    free(engine->prefetched);
+    free(engine->room);
     free(engine->owners);
     free(engine->need);
 }
@@ -266,6 +301,7 @@ void pl_engine_close(pl_engine_t *engine)
     PL_ARRAY_FREE(&engine->waiting);
     close_homes(engine);
     pl_hicache_close(engine->cache);
+    pl_storage_close(engine->storage);
     close_requests(engine);
     free(engine);
 }
@@ -275,7 +311,7 @@ void pl_engine_close(pl_engine_t *engine)
 bool pl_engine_done(const pl_engine_t *engine)
 {
     return (engine->n_finished == engine->source.count) &&
-           (engine->pending.n == 0);
+           (engine->pending.n == 0) && !pl_publish_wants_last(engine);
 }
 
 const pl_engine_config_t *pl_engine_config(const pl_engine_t *engine)
@@ -332,4 +368,14 @@ int32_t pl_engine_host_pages(const pl_engine_t *engine)
 int32_t pl_engine_decode_pages(const pl_engine_t *engine)
 {
     return engine->decode_pages;
+}
+
+int32_t pl_engine_storage_pages(const pl_engine_t *engine)
+{
+    return engine->storage_pages;
+}
+
+const pl_storage_t *pl_engine_storage(const pl_engine_t *engine)
+{
+    return engine->storage;
 }

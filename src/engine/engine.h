@@ -61,7 +61,7 @@ typedef struct pl_engine_config {
     uint32_t hot_threshold;
     int32_t load_threshold_tokens;
     const pl_policy_ops_t *evict;
-    int32_t storage_pages;     /* per prefill rank; 0: no storage tier */
+    int32_t storage_pages; /* per prefill rank; 0: no storage tier */
     bool storage_read_only;
     const pl_storage_start_t *storage_start; /* borrowed for the opening; NULL:
                                                 it begins empty */
@@ -69,10 +69,10 @@ typedef struct pl_engine_config {
     int32_t prefetch_threshold_tokens; /* fewer are not worth a fetch */
     const uint8_t *skip; /* [count] requests that count as finished before the
                             run; borrowed for the opening; may be NULL */
-    int32_t max_batch; /* running requests per home */
-    bool stops;        /* end-of-sequence tokens count (plan.h: watched) */
-    int32_t explore;   /* 0 .. this many extra ticks per operation */
-    uint64_t seed;     /* of explore */
+    int32_t max_batch;   /* running requests per home */
+    bool stops;          /* end-of-sequence tokens count (plan.h: watched) */
+    int32_t explore;     /* 0 .. this many extra ticks per operation */
+    uint64_t seed;       /* of explore */
     pl_costs_t costs;
     int64_t page_bytes; /* of one page, all layers and stores: for the costs */
 } pl_engine_config_t;
@@ -85,9 +85,9 @@ typedef struct pl_engine_config {
     X(PL_MISS_LANE, "lane")           /* held, but a lane had no room */       \
     X(PL_MISS_THRESHOLD, "threshold") /* host hit too short to load, or its    \
                                          copy not complete yet */              \
-    X(PL_MISS_FAILED, "failed")  /* a copy could not be made or was bad */     \
+    X(PL_MISS_FAILED, "failed")   /* a copy could not be made or was bad */    \
     X(PL_MISS_STORAGE, "storage") /* on storage, and not brought in time */    \
-    X(PL_MISS_LAST, "last_page") /* the last token is always computed */
+    X(PL_MISS_LAST, "last_page")  /* the last token is always computed */
 
 typedef enum pl_miss {
 #define PL_MISS_ENUM(name, text) name,
@@ -140,7 +140,8 @@ PL_MUST_CHECK pl_status_t pl_engine_open(const pl_engine_config_t *config,
                                          pl_engine_t **engine_p);
 void pl_engine_close(pl_engine_t *engine); /* NULL is allowed */
 
-/* All requests are finished and no operation is under way. */
+/* All requests are finished, no operation is under way, and the storage tier
+ * has put out its last index. */
 bool pl_engine_done(const pl_engine_t *engine);
 
 /* Apply what was due, take arrivals, match, admit, and plan one tick. */
@@ -166,10 +167,13 @@ int64_t pl_engine_now_ns(const pl_engine_t *engine);
 int pl_engine_lanes(const pl_engine_t *engine);
 
 /* Pages per rank in force: those of the configuration, but never more than all
- * requests together could hold (which is what unlimited comes to). */
+ * requests together could hold (which is what unlimited comes to); of storage,
+ * besides what it held at the start, and some to evict ahead of need. */
 int32_t pl_engine_device_pages(const pl_engine_t *engine);
 int32_t pl_engine_host_pages(const pl_engine_t *engine);
 int32_t pl_engine_decode_pages(const pl_engine_t *engine);
+int32_t
+pl_engine_storage_pages(const pl_engine_t *engine); /* slots of a share */
 const pl_storage_t *pl_engine_storage(const pl_engine_t *engine); /* or NULL */
 
 /* A hash of everything that decides later plans; and the same by field, for

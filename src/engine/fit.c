@@ -101,6 +101,22 @@ static pl_status_t resolve(const pl_engine_t *engine, const char *option,
     return PL_OK;
 }
 
+/* Slots of a share that hold something already. */
+static int64_t start_slots(const pl_engine_config_t *config)
+{
+    const pl_storage_start_t *start = config->storage_start;
+    int64_t n                       = 0;
+
+    for (int32_t i = 0; (start != NULL) && (i < start->n_entries); i++) {
+        const pl_storage_place_t *place = &start->entries[i].place;
+
+        if ((place->set == start->own_set) && (place->slot >= n)) {
+            n = (int64_t)place->slot + 1;
+        }
+    }
+    return n;
+}
+
 /* All pages of all requests, those with generated tokens too (a request may
  * re-enter with them), could lie in one lane. */
 static pl_status_t resolve_pools(pl_engine_t *engine)
@@ -125,6 +141,14 @@ static pl_status_t resolve_pools(pl_engine_t *engine)
                    config->n_prefill, &engine->device_pages));
     PL_TRY(resolve(engine, "host-pages", config->host_pages, lanes,
                    config->n_prefill, &engine->host_pages));
+    if (config->storage_pages != 0) {
+        int64_t most = lanes + start_slots(config);
+
+        /* A lane that runs low evicts: one that holds all does not. */
+        PL_TRY(resolve(engine, "storage-pages", config->storage_pages,
+                       most + most / 16, config->n_prefill,
+                       &engine->storage_pages));
+    }
     PL_TRY(resolve(engine, "decode-pages", config->decode_pages, decode, 1,
                    &engine->decode_pages));
     return resolve(engine, "decode-host-pages", config->decode_host_pages,
@@ -173,6 +197,9 @@ static pl_status_t check_pools(pl_engine_t *engine)
         const pl_request_t *request =
             engine->source.request(engine->source.context, i);
 
+        if (engine->records[i].skipped) {
+            continue;
+        }
         clear_need(engine);
         pl_fit_chunks(engine, i, 0, request->input_tokens, engine->need);
         feed(&lane, engine->need[most_needed(engine)], request);

@@ -38,6 +38,10 @@ static uint64_t hash_request(const pl_live_t *live)
                                live->stepping,
                                live->ended_at,
                                live->age,
+                               live->fetch_next,
+                               live->fetch_since,
+                               live->fetch_tokens,
+                               live->n_fetches,
                                live->node == NULL ? -1 : live->node->id};
     uint64_t h              = 0;
 
@@ -77,6 +81,7 @@ static uint64_t hash_pending(const pl_engine_t *engine)
         h = pl_fold64(h, (uint64_t)pending->end_ns);
         h = pl_fold64(h, (uint64_t)pending->extra);
         h = pl_fold64(h, (uint64_t)pending->failed);
+        h = pl_fold64(h, pending->bad);
     }
     return h;
 }
@@ -92,6 +97,21 @@ static uint64_t hash_homes(const pl_engine_t *engine)
         }
     }
     return h;
+}
+
+static uint64_t hash_storage(const pl_engine_t *engine)
+{
+    uint64_t h;
+
+    if (engine->storage == NULL) {
+        return 0;
+    }
+    h = pl_storage_state_hash(engine->storage);
+    for (int lane = 0; lane < pl_engine_lanes(engine); lane++) {
+        h = pl_fold64(h, (uint64_t)engine->prefetched[lane]);
+    }
+    h = pl_fold64(h, (uint64_t)engine->n_finished_out);
+    return pl_fold64(h, (uint64_t)engine->n_last_tries);
 }
 
 int pl_engine_state_fields(const pl_engine_t *engine, const char **names,
@@ -111,6 +131,7 @@ int pl_engine_state_fields(const pl_engine_t *engine, const char **names,
                            : pl_lanes_state_hash(pl_hicache_host(cache))},
         {"prefix tree", pl_tree_state_hash(pl_hicache_tree(cache))},
         {"decode pools", hash_homes(engine)},
+        {"storage", hash_storage(engine)},
     };
     int n = (int)(sizeof(fields) / sizeof(fields[0]));
 
@@ -181,6 +202,34 @@ static pl_status_t check_home(const pl_engine_t *engine, int32_t index)
     return PL_OK;
 }
 
+/* What was fetched for prompts that wait is counted as such. */
+static pl_status_t check_storage(const pl_engine_t *engine)
+{
+    int32_t counts[PL_MAX_RANKS] = {0};
+
+    if (engine->storage == NULL) {
+        return PL_OK;
+    }
+    for (int32_t i = 0; i < engine->n_arrived; i++) {
+        const pl_live_t *live = &engine->live[i];
+
+        for (size_t k = 0; k < live->fetched_to.n; k++) {
+            counts[live->fetched_to.items[k]]++;
+        }
+    }
+    for (int lane = 0; lane < pl_engine_lanes(engine); lane++) {
+        if ((counts[lane] != engine->prefetched[lane]) ||
+            (counts[lane] > engine->host_pages / 2)) {
+            pl_log(engine->log, PL_LOG_ERROR,
+                   "engine: lane %d: %d pages were fetched for those that "
+                   "wait, %d are counted",
+                   lane, counts[lane], engine->prefetched[lane]);
+            return PL_ERR_INTERNAL;
+        }
+    }
+    return pl_storage_check(engine->storage);
+}
+
 /* At the end nobody holds anything. */
 static pl_status_t check_idle(const pl_engine_t *engine)
 {
@@ -189,6 +238,11 @@ static pl_status_t check_idle(const pl_engine_t *engine)
 
     for (int lane = 0; lane < pl_engine_lanes(engine); lane++) {
         locked += pl_tree_locked(tree, lane);
+    }
+    if (pl_hicache_ios_under_way(engine->cache) != 0) {
+        pl_log(engine->log, PL_LOG_ERROR,
+               "engine: storage is still written or read at the end");
+        return PL_ERR_INTERNAL;
     }
     if (locked != 0) {
         pl_log(engine->log, PL_LOG_ERROR,
@@ -208,5 +262,6 @@ pl_status_t pl_engine_check(const pl_engine_t *engine)
     for (int32_t i = 0; i < engine->n_homes; i++) {
         PL_TRY(check_home(engine, i));
     }
+    PL_TRY(check_storage(engine));
     return pl_engine_done(engine) ? check_idle(engine) : PL_OK;
 }

@@ -60,6 +60,20 @@ static pl_status_t sort_ops(pl_engine_t *engine)
     return PL_OK;
 }
 
+/* The words behind the bits, one for each fetch that is due. */
+static void give_words(pl_engine_t *engine)
+{
+    pl_plan_t *plan = &engine->plan;
+    int32_t word    = pl_plan_bit_words(plan);
+
+    plan->n_due_fetches = 0;
+    for (size_t i = 0; i < engine->due.n; i++) {
+        if (engine->due.items[i].kind == PL_OP_FETCH) {
+            engine->due.items[i].word = word + plan->n_due_fetches++;
+        }
+    }
+}
+
 pl_status_t pl_plan_finish(pl_engine_t *engine)
 {
     pl_plan_t *plan = &engine->plan;
@@ -78,8 +92,12 @@ pl_status_t pl_plan_finish(pl_engine_t *engine)
     plan->freed       = engine->freed.items;
     plan->device      = pl_hicache_device(engine->cache);
     plan->host        = pl_hicache_host(engine->cache);
+    plan->storage     = engine->storage;
+    plan->finished    = engine->finished;
+    plan->n_requests  = engine->source.count;
     plan->decode      = (const pl_lanes_t *const *)engine->decode_lanes;
     plan->decode_host = (const pl_lanes_t *const *)engine->decode_host_lanes;
+    give_words(engine);
     return PL_OK;
 }
 

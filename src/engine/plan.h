@@ -121,7 +121,7 @@ typedef struct pl_plan {
     int32_t n_ops;
     pl_op_t *ops;
     int32_t n_due;
-    const pl_due_t *due; /* ascending ids */
+    const pl_due_t *due;   /* ascending ids */
     int32_t n_due_fetches; /* of these */
     /* Requests that decode, when end-of-sequence tokens count: a home that
      * knows such a token of one says so by its bit, and the request ends with
@@ -133,9 +133,9 @@ typedef struct pl_plan {
     /* For guard words: the mirrored allocators, generations valid in this tick.
      */
     const pl_lanes_t *device;
-    const pl_lanes_t *host;               /* NULL: no host tier */
-    const pl_storage_t *storage;          /* NULL: no storage tier */
-    const uint8_t *finished;              /* [n_requests] for a publication */
+    const pl_lanes_t *host;      /* NULL: no host tier */
+    const pl_storage_t *storage; /* NULL: no storage tier */
+    const uint8_t *finished;     /* [n_requests] for a publication */
     int32_t n_requests;
     const pl_lanes_t *const *decode;      /* [home rank]; NULL where none */
     const pl_lanes_t *const *decode_host; /* [home rank]; NULL where none */
@@ -144,8 +144,8 @@ typedef struct pl_plan {
 /* One bit per operation, then one per due operation: who failed; then one per
  * watched request: its text has ended; then, from the next word on, a word per
  * FETCH that is due: which of its pages are no good (what is good is the run
- * before the first of them; the bit of the operation itself stays 0).  Each rank
- * fills its own; the OR over all ranks is the outcome. */
+ * before the first of them; the bit of the operation itself stays 0).  Each
+ * rank fills its own; the OR over all ranks is the outcome. */
 static inline int32_t pl_plan_bit_words(const pl_plan_t *plan)
 {
     return (plan->n_ops + plan->n_due + plan->n_watched + 63) / 64;

@@ -152,9 +152,10 @@ static pl_status_t end_prompt(pl_engine_t *engine, int32_t request)
     }
     PL_TRY(pl_hicache_prompt_done(engine->cache, live->node));
     free(live->keys);
-    live->keys      = NULL;
-    live->no_load   = false;
-    live->bad_end   = 0;
+    live->keys    = NULL;
+    live->no_load = false;
+    live->bad_end = 0;
+    pl_prefetch_forget(live);
     live->phase     = PL_PHASE_TRANSFER;
     engine->current = -1;
     engine->n_transferring++;

@@ -5,8 +5,10 @@
  *   prefill.c   chunks and their insertion
  *   transfer.c  prefill -> decode
  *   decode.c    steps, growth, preemption, resume, re-entry
+ *   storage.c   fetches for those that wait, stores, publications
  *   ops.c       operations under way, virtual links, the plan under
- * construction fit.c       does every prompt fit; what "unlimited" comes to
+ *               construction
+ *   fit.c       does every prompt fit; what "unlimited" comes to
  *   inspect.c   state hash and self-check
  */
 #ifndef PL_ENGINE_STATE_H
@@ -33,6 +35,11 @@ typedef enum pl_phase {
 typedef PL_ARRAY(pl_page_t) pl_page_list_t;
 typedef PL_ARRAY(int32_t) pl_id_list_t;
 
+/* Positions of a prompt: first .. end - 1. */
+typedef struct pl_span {
+    int32_t first, end;
+} pl_span_t;
+
 typedef struct pl_live {
     pl_phase_t phase;
     int32_t prompt_tokens; /* grows when it re-enters */
@@ -55,6 +62,15 @@ typedef struct pl_live {
     int32_t chunk_tokens;   /* of the chunk planned in the last tick; 0: none */
     int32_t inserted_pages; /* pages that lie in the tree */
     int64_t load_op;        /* load-back not yet ended */
+
+    /* What storage brings while it waits. */
+    int32_t fetch_next; /* position up to which pages were asked for; 0: none */
+    int32_t fetch_tokens;            /* in these */
+    int64_t fetch_since;             /* when the first was begun */
+    int32_t n_fetches;               /* under way */
+    PL_ARRAY(pl_owner_t) fetched_to; /* a lane a page: count as prefetched */
+    PL_ARRAY(pl_span_t) landed;      /* pages that came into the tree */
+    pl_span_t fetch_bad;             /* pages that came to nothing */
 
     /* Transfer. */
     int32_t sent_pages;
@@ -90,6 +106,7 @@ typedef struct pl_pending {
     int32_t extra;     /* ticks still to pass (explore) */
     bool applies_next; /* stands in the current plan's due list */
     bool failed;       /* agreed with the plan it was due in */
+    uint64_t bad;      /* likewise, of a fetch: its pages that are no good */
 } pl_pending_t;
 
 struct pl_engine {
@@ -100,7 +117,17 @@ struct pl_engine {
     const pl_log_t *log;
 
     pl_hicache_t *cache;
-    pl_home_t *homes; /* [n_homes] */
+    pl_storage_t *storage;     /* NULL: there is none */
+    uint8_t *finished;         /* [source.count] for a publication */
+    int32_t *prefetched;       /* [n_lanes] host pages of prompts that wait */
+    int32_t *room;             /* [n_lanes] scratch */
+    int64_t queue_changes;     /* of what a look at the queue may find */
+    int64_t looked_at;         /* changes then; -1 */
+    int64_t publish_op;        /* under way, or 0 */
+    int32_t n_finished_out;    /* requests that the last index calls finished */
+    int32_t n_finished_on_way; /* and the one under way */
+    int32_t n_last_tries;      /* of the publication at the end */
+    pl_home_t *homes;          /* [n_homes] */
     int32_t n_homes;
     pl_live_t *live;      /* [source.count] */
     pl_record_t *records; /* [source.count] */
@@ -133,6 +160,7 @@ struct pl_engine {
     pl_owner_t *owners; /* scratch: [longest prompt in pages] */
     int32_t *need;      /* scratch: [n_lanes] */
     int32_t device_pages, host_pages, decode_pages; /* in force */
+    int32_t storage_pages;
     pl_engine_counters_t counters;
 };
 
@@ -217,6 +245,36 @@ PL_MUST_CHECK pl_status_t pl_admit_load_cancelled(pl_engine_t *engine,
                                                   int32_t request, int64_t op);
 PL_MUST_CHECK pl_status_t pl_admit_enqueue(pl_engine_t *engine, int32_t request,
                                            bool at_head);
+
+/* The page keys of a prompt, until its prefill has ended. */
+PL_MUST_CHECK pl_status_t pl_admit_make_keys(pl_engine_t *engine,
+                                             int32_t request);
+
+/* storage.c */
+PL_MUST_CHECK pl_status_t pl_storage_open_for(pl_engine_t *engine);
+/* The callback of the cache controller. */
+int64_t pl_storage_take_io(void *context, const pl_hicache_io_t *io);
+/* Fetch for those at the front of the queue. */
+PL_MUST_CHECK pl_status_t pl_prefetch(pl_engine_t *engine);
+/* Does the head of the queue wait for its pages, and until when at most? */
+bool pl_prefetch_waits(const pl_engine_t *engine, int32_t request);
+int64_t pl_prefetch_deadline(const pl_engine_t *engine, int32_t request);
+/* The prompt is admitted: what was fetched for it is its hit. */
+void pl_prefetch_admitted(pl_engine_t *engine, int32_t request);
+/* Pages of positions first .. end-1 that were fetched for it. */
+int32_t pl_prefetch_landed(const pl_live_t *live, int32_t first, int32_t end);
+/* It is computed: nothing of its fetches matters any more. */
+void pl_prefetch_forget(pl_live_t *live);
+PL_MUST_CHECK pl_status_t pl_fetch_ended(pl_engine_t *engine, int32_t request,
+                                         int64_t op, int32_t n_good);
+PL_MUST_CHECK pl_status_t pl_fetch_cancelled(pl_engine_t *engine,
+                                             int32_t request, int64_t op);
+PL_MUST_CHECK pl_status_t pl_store_ended(pl_engine_t *engine, int64_t op,
+                                         bool good);
+PL_MUST_CHECK pl_status_t pl_publish_plan(pl_engine_t *engine);
+PL_MUST_CHECK pl_status_t pl_publish_ended(pl_engine_t *engine, bool good);
+/* All requests are finished, and the last index does not say so yet. */
+bool pl_publish_wants_last(const pl_engine_t *engine);
 
 /* prefill.c */
 PL_MUST_CHECK pl_status_t pl_prefill_apply(pl_engine_t *engine);

@@ -1,6 +1,7 @@
 /* The order of a tick: what was due, arrivals, admission, chunk, decode. */
 #include <inttypes.h>
 
+#include "cache/storage_table.h"
 #include "engine/state.h"
 
 pl_status_t pl_request_finish(pl_engine_t *engine, int32_t request, bool failed)
@@ -9,6 +10,7 @@ pl_status_t pl_request_finish(pl_engine_t *engine, int32_t request, bool failed)
     pl_event_t event    = pl_event_make(PL_EVENT_FINISH);
 
     engine->live[request].phase = PL_PHASE_FINISHED;
+    engine->finished[request]   = !failed;
     engine->n_finished++;
     record->finished_ns   = engine->now_ns;
     record->finished_tick = engine->tick;
@@ -21,6 +23,18 @@ pl_status_t pl_request_finish(pl_engine_t *engine, int32_t request, bool failed)
 }
 
 /* ---- applying ---- */
+
+/* The pages before the first that is no good. */
+static int32_t n_good_of(const pl_pending_t *fetch)
+{
+    int32_t n = 0;
+
+    while (!fetch->failed && (n < PL_STORAGE_READ_PAGES) &&
+           (((fetch->bad >> n) & 1U) == 0)) {
+        n++;
+    }
+    return n;
+}
 
 static pl_status_t apply_end(pl_engine_t *engine, const pl_pending_t *ended)
 {
@@ -40,12 +54,15 @@ static pl_status_t apply_end(pl_engine_t *engine, const pl_pending_t *ended)
         return pl_decode_offloaded(engine, due->request, due->id, good);
     case PL_OP_RESUME:
         return pl_decode_resumed(engine, due->request, due->id, good);
+    case PL_OP_FETCH:
+        return pl_fetch_ended(engine, due->request, due->id, n_good_of(ended));
+    case PL_OP_STORE:
+        return pl_store_ended(engine, due->id, good);
+    case PL_OP_PUBLISH:
+        return pl_publish_ended(engine, good);
     case PL_OP_PREFILL:
     case PL_OP_DECODE:
     case PL_OP_REENTER:
-    case PL_OP_FETCH:
-    case PL_OP_STORE:
-    case PL_OP_PUBLISH:
     case PL_OP_KINDS:
         break;
     }
@@ -78,6 +95,10 @@ static pl_status_t take_arrivals(pl_engine_t *engine)
             engine->source.request(engine->source.context, request);
         pl_event_t event = pl_event_make(PL_EVENT_ARRIVE);
 
+        if (engine->records[request].skipped) {
+            engine->n_arrived++;
+            continue;
+        }
         if (arriving->arrival_ns > engine->now_ns) {
             break;
         }
@@ -140,6 +161,14 @@ static pl_status_t jump(pl_engine_t *engine)
 
         next = arriving->arrival_ns < next ? arriving->arrival_ns : next;
     }
+    if ((engine->current < 0) && (engine->waiting_head < engine->waiting.n)) {
+        int32_t head     = engine->waiting.items[engine->waiting_head];
+        int64_t deadline = pl_prefetch_deadline(engine, head);
+
+        /* Who waits for room by then is woken by what gives it. */
+        next =
+            (deadline > engine->now_ns) && (deadline < next) ? deadline : next;
+    }
     /* What was given back after admission is for the next tick to use. */
     if ((next == INT64_MAX) && (engine->plan.n_ops == 0) &&
         (engine->releases == engine->releases_before) &&
@@ -192,6 +221,17 @@ static void begin_tick(pl_engine_t *engine)
     engine->releases_before = engine->releases;
 }
 
+/* Who does not wait for pages has them fetched only if it waits anyway. */
+static pl_status_t fetch_and_admit(pl_engine_t *engine)
+{
+    if (engine->config.prefetch == PL_PREFETCH_BEST_EFFORT) {
+        PL_TRY(pl_admit(engine));
+        return pl_prefetch(engine);
+    }
+    PL_TRY(pl_prefetch(engine));
+    return pl_admit(engine);
+}
+
 pl_status_t pl_engine_plan(pl_engine_t *engine, pl_plan_t **plan_p)
 {
     begin_tick(engine);
@@ -199,9 +239,10 @@ pl_status_t pl_engine_plan(pl_engine_t *engine, pl_plan_t **plan_p)
     PL_TRY(pl_prefill_apply(engine));
     PL_TRY(pl_decode_apply(engine));
     PL_TRY(take_arrivals(engine));
-    PL_TRY(pl_admit(engine));
+    PL_TRY(fetch_and_admit(engine));
     PL_TRY(pl_prefill_plan(engine));
     PL_TRY(pl_decode_plan(engine));
+    PL_TRY(pl_publish_plan(engine));
     PL_TRY(engine->callback_status);
     PL_TRY(pl_plan_finish(engine));
     PL_TRY(pass_time(engine));
@@ -225,12 +266,15 @@ static pl_status_t cancel(pl_engine_t *engine, const pl_op_t *op)
         return pl_decode_offloaded(engine, op->request, op->id, false);
     case PL_OP_RESUME:
         return pl_decode_resumed(engine, op->request, op->id, false);
+    case PL_OP_FETCH:
+        return pl_fetch_cancelled(engine, op->request, op->id);
+    case PL_OP_STORE:
+        return pl_store_ended(engine, op->id, false);
+    case PL_OP_PUBLISH:
+        return pl_publish_ended(engine, false);
     case PL_OP_PREFILL:
     case PL_OP_DECODE:
     case PL_OP_REENTER:
-    case PL_OP_FETCH:
-    case PL_OP_STORE:
-    case PL_OP_PUBLISH:
     case PL_OP_KINDS:
         break;
     }
@@ -256,8 +300,12 @@ static void note_failures(pl_engine_t *engine, const uint64_t *outcome)
         pl_pending_t *pending = &engine->pending.items[i];
 
         if (pending->applies_next) {
+            const pl_due_t *due = &engine->plan.due[next];
+
             pending->failed = pl_plan_bit(outcome, engine->plan.n_ops + next++);
-            engine->counters.operations_failed += pending->failed;
+            pending->bad    = due->word >= 0 ? outcome[due->word] : 0;
+            engine->counters.operations_failed +=
+                pending->failed || (pending->bad != 0);
         }
     }
 }

@@ -131,6 +131,22 @@ static int32_t cold_need(driver_t *driver, int32_t request, int32_t tokens)
     return most;
 }
 
+/* What the prompts that run need in their fullest lane. */
+static int32_t most_needed(driver_t *driver)
+{
+    int32_t most = 1;
+
+    for (int32_t i = 0; i < driver->params->n_requests; i++) {
+        if (driver->skip[i] == 0) {
+            int32_t need =
+                cold_need(driver, i, driver->requests[i].input_tokens);
+
+            most = need > most ? need : most;
+        }
+    }
+    return most;
+}
+
 /* 9.10, 9.14: what every prompt needs in its fullest lane is enough, and a page
  * less is refused before anything runs. */
 static void open_engine(driver_t *driver, const pl_engine_source_t *source)
@@ -139,19 +155,16 @@ static void open_engine(driver_t *driver, const pl_engine_source_t *source)
     pl_event_sink_t events    = {note_event, driver};
     pl_event_sink_t nowhere   = {NULL, NULL};
 
+    drive_start_from(driver, &config);
     if (driver->params->tight) {
-        int32_t most = 0;
+        int32_t most = most_needed(driver);
 
-        for (int32_t i = 0; i < driver->params->n_requests; i++) {
-            int32_t need =
-                cold_need(driver, i, driver->requests[i].input_tokens);
-
-            most = need > most ? need : most;
+        if (most > 1) {
+            config.device_pages = most;
+            ck_assert_int_eq(pl_engine_open(&config, source, NULL, nowhere,
+                                            NULL, &driver->engine),
+                             PL_ERR_RESOURCE);
         }
-        config.device_pages = most;
-        ck_assert_int_eq(pl_engine_open(&config, source, NULL, nowhere, NULL,
-                                        &driver->engine),
-                         PL_ERR_RESOURCE);
         config.device_pages = 1 + most + driver->params->config.device_pages;
     }
     ck_assert_int_eq(pl_engine_open(&config, source, NULL, events, &driver->log,
@@ -160,6 +173,27 @@ static void open_engine(driver_t *driver, const pl_engine_source_t *source)
 }
 
 /* ---- the loop ---- */
+
+/* Who waits, and when it stops to. */
+static void note_waiting(driver_t *driver, const pl_event_t *event)
+{
+    bool is_of_request = event->request >= 0;
+    way_t *way         = is_of_request ? &driver->ways[event->request] : NULL;
+
+    if ((event->kind == PL_EVENT_ARRIVE) || (event->kind == PL_EVENT_REENTER)) {
+        way->is_waiting   = true;
+        way->fetch_tokens = 0;
+    } else if (is_of_request && (event->kind == PL_EVENT_DECODE_ALLOC) &&
+               way->is_waiting) {
+        driver->result->timeouts += way->n_fetches > 0 ? 1 : 0;
+        MUST((way->n_fetches == 0) ||
+                 (driver->params->config.prefetch != PL_PREFETCH_WAIT_COMPLETE),
+             "request %d does not wait for its pages", event->request);
+        way->is_waiting = false;
+    } else if (event->kind == PL_EVENT_LOADED) {
+        driver->ways[event->request].is_waiting = event->value == 0;
+    }
+}
 
 static void note_event(void *context, const pl_event_t *event)
 {
@@ -179,6 +213,7 @@ static void note_event(void *context, const pl_event_t *event)
     if (event->kind == PL_EVENT_ADMIT) {
         driver->ways[event->request].age = ++driver->n_admitted;
     }
+    note_waiting(driver, event);
     if (driver->params->event != NULL) {
         driver->params->event(driver->params->context, event);
     }
@@ -210,8 +245,15 @@ static void fill_outcome(driver_t *driver, const pl_plan_t *plan,
         }
     }
     for (int32_t i = 0; i < plan->n_due; i++) {
-        if (drive_flight(driver, plan->due[i].id)->fails) {
+        const flight_t *flight = drive_flight(driver, plan->due[i].id);
+
+        if (flight->fails) {
             pl_plan_set_bit(words, plan->n_ops + i);
+        }
+        MUST((plan->due[i].word >= 0) == (flight->kind == PL_OP_FETCH),
+             "a %s has no word", pl_op_kind_text(flight->kind));
+        if (flight->kind == PL_OP_FETCH) {
+            words[plan->due[i].word] |= flight->bad;
         }
     }
 }
@@ -280,9 +322,13 @@ static void check_end(const driver_t *driver)
     ck_assert_int_eq(pl_engine_check(driver->engine), PL_OK);
     ck_assert_int_eq(pl_hicache_check(cache, given), PL_OK);
     ck_assert_int_eq(pl_hicache_copies_under_way(cache), 0);
+    ck_assert_int_eq(pl_hicache_ios_under_way(cache), 0);
     ck_assert_int_eq(driver->n_flights, 0);
     ck_assert_int_eq(pl_tree_visit(pl_hicache_tree(cache), is_unpinned, NULL),
                      PL_OK);
+    if (driver->last == NULL) {
+        return; /* nothing was left to run */
+    }
     for (int rank = 0; rank < config->n_prefill + config->n_decode; rank++) {
         const pl_lanes_t *pool   = driver->last->decode[rank];
         const pl_lanes_t *buffer = driver->last->decode_host[rank];
@@ -302,9 +348,15 @@ static void check_records(driver_t *driver, drive_result_t *result)
 
     for (int32_t i = 0; i < driver->params->n_requests; i++) {
         const pl_record_t *record = pl_engine_record(driver->engine, i);
-        int32_t pages =
-            (record->device_hit_tokens + record->host_hit_tokens) / P;
+        int32_t pages = (record->device_hit_tokens + record->host_hit_tokens +
+                         record->storage_hit_tokens) /
+                        P;
 
+        ck_assert(record->skipped == (driver->skip[i] != 0));
+        if (record->skipped) {
+            result->n_skipped++;
+            continue;
+        }
         for (int m = 0; m < PL_MISSES; m++) {
             ck_assert_int_ge(record->miss_pages[m], 0);
             pages += record->miss_pages[m];
@@ -318,7 +370,15 @@ static void check_records(driver_t *driver, drive_result_t *result)
         ck_assert_int_ge(record->finished_ns, record->arrival_ns);
         result->device_hits += record->device_hit_tokens > 0;
         result->host_hits += record->host_hit_tokens > 0;
+        result->storage_hits += record->storage_hit_tokens > 0;
+        result->storage_misses += record->miss_pages[PL_MISS_STORAGE];
     }
+}
+
+static bool has_died(const driver_t *driver)
+{
+    return (driver->params->stop_tick > 0) && (driver->last != NULL) &&
+           (driver->last->tick >= driver->params->stop_tick);
 }
 
 void drive(const drive_params_t *params, int check_every,
@@ -334,19 +394,27 @@ void drive(const drive_params_t *params, int check_every,
     driver->result        = result;
     driver->log           = pl_log_stderr(PL_LOG_ERROR);
     driver->rng           = pl_rng_seed(params->seed ^ 0xfa11);
+    driver->disk = params->disk != NULL ? params->disk : drive_disk_open();
     make_requests(driver);
     open_engine(driver, &source);
     drive_open_memory(driver);
-    while (!pl_engine_done(driver->engine)) {
+    while (!pl_engine_done(driver->engine) && !has_died(driver)) {
         one_tick(driver, check_every);
     }
-    check_end(driver);
-    check_records(driver, result);
+    if (pl_engine_done(driver->engine)) {
+        check_end(driver);
+        check_records(driver, result);
+    }
     result->decisions = driver->decisions;
     result->counters  = *pl_engine_counters(driver->engine);
     result->cache     = *pl_hicache_counters(pl_engine_cache(driver->engine));
+    if (pl_engine_storage(driver->engine) != NULL) {
+        result->storage =
+            *pl_storage_counters(pl_engine_storage(driver->engine));
+    }
     pl_engine_close(driver->engine);
     drive_close_memory(driver);
+    drive_close_storage(driver);
     free(driver->requests);
     free(driver->ways);
     free(driver->owners);

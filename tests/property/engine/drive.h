@@ -22,10 +22,18 @@ typedef struct drive_request {
     int32_t shared; /* pages of the family's text at its start */
 } drive_request_t;
 
+/* What outlives a run: a storage folder. */
+typedef struct drive_disk drive_disk_t;
+drive_disk_t *drive_disk_open(void);
+void drive_disk_close(drive_disk_t *disk);
+
 typedef struct drive_params {
-    pl_engine_config_t config;
-    bool tight; /* device_pages: the least that every prompt fits cold, plus
-                   config.device_pages */
+    pl_engine_config_t config; /* storage_start, skip: the driver's own */
+    drive_disk_t *disk;        /* NULL: one for this run alone */
+    int64_t stop_tick;         /* > 0: all ranks die then */
+    bool resume; /* what the last index calls finished is not run again */
+    bool tight;  /* device_pages: the least that every prompt fits cold, plus
+                    config.device_pages */
     uint64_t seed;
     int32_t n_requests;
     const drive_request_t *script; /* [n_requests]; NULL: drawn from the seed */
@@ -50,7 +58,12 @@ typedef struct drive_result {
     uint64_t decisions; /* hash over all plans and events */
     pl_engine_counters_t counters;
     pl_hicache_counters_t cache;
+    pl_storage_counters_t storage;
     int64_t device_hits, host_hits; /* requests with some */
+    int64_t storage_hits, storage_misses;
+    int64_t relaid;   /* pages written that lay in a set of old */
+    int64_t timeouts; /* prompts that did not wait longer for their pages */
+    int32_t n_skipped;
     int64_t adoptions;     /* evicted nodes that took recomputed pages */
     int64_t spoiled;       /* chunks computed from a load-back that failed */
     int64_t partial_moves; /* offloads whose last page was not full */

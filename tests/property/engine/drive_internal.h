@@ -4,6 +4,7 @@
 
 #include <check.h>
 
+#include "base/array.h"
 #include "property/engine/drive.h"
 
 /* Check writes a file at every assertion; millions of them want a plain test.
@@ -35,7 +36,33 @@ typedef struct flight {
     pool_t *source, *target;
     pl_page_t *from, *to;
     uint64_t *bytes;
+    uint64_t bad; /* FETCH: pages that cannot be read */
 } flight_t;
+
+/* The folder: slots of all sets in one pool, and what an index says.  A set
+ * that has other ranks or another size is another one. */
+#define MAX_SETS 64
+
+struct drive_disk {
+    struct disk_set {
+        int n_ranks;
+        int32_t n_slots, asked;
+        pl_page_t base; /* in the pool */
+    } sets[MAX_SETS];
+    int n_sets;
+    pool_t pool;
+    int64_t n_places;
+    int64_t next_stamp;
+
+    PL_ARRAY(pl_storage_entry_t) index;  /* the last that is out */
+    PL_ARRAY(pl_storage_entry_t) naming; /* the one under way */
+    uint8_t *named; /* [place] by it or any begun since: bits as below */
+    uint8_t *finished, *finishing;
+    int32_t n_requests;
+};
+
+#define NAMED_OUT 1 /* by the index that is out */
+#define NAMED_NEW 2 /* by one that was begun later: it may be out */
 
 #define MAX_FLIGHTS 4096
 #define MAX_HOMES   PL_MAX_RANKS
@@ -45,10 +72,14 @@ typedef struct way {
     int32_t prompt;     /* tokens; grows when it re-enters */
     int32_t sent_pages; /* of this prompt */
     bool sent_last, send_failed;
-    int64_t age;      /* order of admission, from 1 */
-    int32_t rows;     /* that its home has */
-    int32_t tokens;   /* that it has said */
-    int64_t bad_load; /* a load-back that failed */
+    int64_t age;                       /* order of admission, from 1 */
+    int32_t rows;                      /* that its home has */
+    int32_t tokens;                    /* that it has said */
+    int64_t bad_load;                  /* a load-back that failed */
+    int n_fetches;                     /* under way, for it */
+    int64_t fetch_since, fetch_tokens; /* begun for this prompt */
+    int64_t deadline_ns; /* it waits for its pages no longer; or INT64_MAX */
+    bool is_waiting;
 } way_t;
 
 typedef struct driver {
@@ -59,6 +90,9 @@ typedef struct driver {
     pl_request_t *requests;
     way_t *ways;
     pool_t device, host, decode[MAX_HOMES], buffer[MAX_HOMES];
+    drive_disk_t *disk;
+    pl_storage_start_t start;
+    uint8_t *skip;
     flight_t flights[MAX_FLIGHTS];
     int n_flights;
     int64_t link_free_ns[PL_LINKS][MAX_HOMES];
@@ -86,6 +120,21 @@ void drive_pass_time(driver_t *driver, const pl_plan_t *plan);
 /* When an operation ends; asked once of each, in order. */
 int64_t drive_end_of(driver_t *driver, const pl_plan_t *plan,
                      const pl_op_t *op);
+
+/* drive_storage.c */
+
+/* Start and skip of a run that begins from the folder; and its set. */
+void drive_start_from(driver_t *driver, pl_engine_config_t *config);
+void drive_open_set(driver_t *driver);
+void drive_close_storage(driver_t *driver);
+/* Where a place lies in the disk's pool. */
+pl_page_t drive_place(const driver_t *driver, const pl_storage_place_t *place);
+void drive_check_store(driver_t *driver, const pl_op_t *op);
+void drive_check_fetch(driver_t *driver, const pl_plan_t *plan,
+                       const pl_op_t *op);
+void drive_publish(driver_t *driver, const pl_plan_t *plan);
+void drive_published(driver_t *driver, bool good);
+uint64_t drive_bad_pages(driver_t *driver, const pl_op_t *op);
 
 /* drive_memory.c */
 void drive_open_memory(driver_t *driver);

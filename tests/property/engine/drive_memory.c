@@ -33,6 +33,7 @@ void drive_open_memory(driver_t *driver)
 
     driver->device = open_pool(
         (size_t)lanes * (size_t)pl_engine_device_pages(driver->engine), lanes);
+    drive_open_set(driver);
     driver->host = open_pool(
         (size_t)lanes * (size_t)pl_engine_host_pages(driver->engine), 0);
     for (int i = 0; i < config->n_prefill + config->n_decode; i++) {
@@ -44,6 +45,11 @@ void drive_open_memory(driver_t *driver)
 
 void drive_close_memory(driver_t *driver)
 {
+    for (int i = 0; i < driver->n_flights; i++) { /* of a run that died */
+        free(driver->flights[i].from);
+        free(driver->flights[i].to);
+        free(driver->flights[i].bytes);
+    }
     close_pool(&driver->device);
     close_pool(&driver->host);
     for (int i = 0; i < MAX_HOMES; i++) {
@@ -90,6 +96,14 @@ flight_t *drive_flight(driver_t *driver, int64_t id)
     return NULL;
 }
 
+static void fill_places(const driver_t *driver, const pl_op_t *op,
+                        pl_page_t *pages)
+{
+    for (int32_t i = 0; i < op->n_pages; i++) {
+        pages[i] = drive_place(driver, &op->places[i]);
+    }
+}
+
 static void take_off(driver_t *driver, const pl_op_t *op, int64_t end_ns,
                      int64_t tick)
 {
@@ -97,10 +111,16 @@ static void take_off(driver_t *driver, const pl_op_t *op, int64_t end_ns,
     size_t n         = (size_t)op->n_pages;
     bool load        = op->kind == PL_OP_LOAD;
     bool resume      = op->kind == PL_OP_RESUME;
+    bool fetch       = op->kind == PL_OP_FETCH;
+    bool is_io       = fetch || (op->kind == PL_OP_STORE);
     bool on_home     = resume || (op->kind == PL_OP_OFFLOAD);
-    pool_t *near     = on_home ? &driver->decode[op->home] : &driver->device;
+    bool inwards     = load || resume || fetch;
+    pool_t *near     = on_home ? &driver->decode[op->home]
+                       : is_io ? &driver->host
+                               : &driver->device;
     pool_t *far      = op->kind == PL_OP_SEND ? &driver->decode[op->home]
                        : on_home              ? &driver->buffer[op->home]
+                       : is_io                ? &driver->disk->pool
                                               : &driver->host;
 
     MUST(driver->n_flights < MAX_FLIGHTS, "too many copies under way");
@@ -111,19 +131,26 @@ static void take_off(driver_t *driver, const pl_op_t *op, int64_t end_ns,
                          .request   = op->request,
                          .home      = op->home,
                          .n         = op->n_pages,
-                         .fails     = drive_fails(driver, op, true),
+                         .fails     = !fetch && drive_fails(driver, op, true),
+                         .bad       = fetch ? drive_bad_pages(driver, op) : 0,
                          .last      = op->last,
                          .end_token = op->first_token + op->n_tokens,
-                         .source    = load || resume ? far : near,
-                         .target    = load || resume ? near : far};
+                         .source    = inwards ? far : near,
+                         .target    = inwards ? near : far};
 
     flight->from  = malloc(n * sizeof(*flight->from) + 1);
     flight->to    = malloc(n * sizeof(*flight->to) + 1);
     flight->bytes = malloc(n * sizeof(*flight->bytes) + 1);
-    memcpy(flight->from, load || resume ? op->other : op->pages,
-           n * sizeof(*flight->from));
-    memcpy(flight->to, load || resume ? op->pages : op->other,
-           n * sizeof(*flight->to));
+    if (is_io) {
+        fill_places(driver, op, fetch ? flight->from : flight->to);
+        memcpy(fetch ? flight->to : flight->from, op->pages,
+               n * sizeof(*flight->to));
+    } else if (n > 0) {
+        memcpy(flight->from, inwards ? op->other : op->pages,
+               n * sizeof(*flight->from));
+        memcpy(flight->to, inwards ? op->pages : op->other,
+               n * sizeof(*flight->to));
+    }
     for (size_t i = 0; i < n; i++) {
         pl_page_t from = flight->from[i];
         pl_page_t to   = flight->to[i];
@@ -135,7 +162,9 @@ static void take_off(driver_t *driver, const pl_op_t *op, int64_t end_ns,
         MUST(flight->source->writers[from] == 0,
              "%s reads page %d while it is written", pl_op_kind_text(op->kind),
              from);
-        must_be_new(flight->target, to, op->kind);
+        if (op->kind != PL_OP_STORE) { /* a disk is written over and over */
+            must_be_new(flight->target, to, op->kind);
+        }
         flight->source->readers[from]++;
         flight->target->writers[to]++;
     }
@@ -166,12 +195,17 @@ void drive_land(driver_t *driver, int64_t id)
              pl_op_kind_text(flight->kind));
         flight->source->readers[from]--;
         flight->target->writers[to]--;
-        flight->target->bytes[to] = flight->fails ? JUNK : flight->bytes[i];
+        flight->target->bytes[to] =
+            flight->fails || ((flight->bad >> i) & 1) ? JUNK : flight->bytes[i];
     }
     if (flight->kind == PL_OP_SEND) {
         sent(driver, flight);
     } else if ((flight->kind == PL_OP_LOAD) && flight->fails) {
         driver->ways[flight->request].bad_load = id;
+    } else if (flight->kind == PL_OP_FETCH) {
+        driver->ways[flight->request].n_fetches--;
+    } else if (flight->kind == PL_OP_PUBLISH) {
+        drive_published(driver, !flight->fails);
     }
     free(flight->from);
     free(flight->to);
@@ -353,6 +387,18 @@ static void carry_out(driver_t *driver, const pl_plan_t *plan,
         break;
     case PL_OP_SEND:
         check_send(driver, op);
+        break;
+    case PL_OP_STORE:
+        drive_check_store(driver, op);
+        break;
+    case PL_OP_FETCH:
+        drive_check_fetch(driver, plan, op);
+        driver->ways[op->request].n_fetches -= op->cancelled ? 1 : 0;
+        break;
+    case PL_OP_PUBLISH:
+        if (!op->cancelled) {
+            drive_publish(driver, plan);
+        }
         break;
     default:
         check_move(driver, op);

@@ -62,18 +62,79 @@ static drive_params_t random_params(uint64_t seed)
     return params;
 }
 
+/* Give the run a storage tier. */
+static void add_storage(drive_params_t *params, uint64_t seed)
+{
+    pl_rng_t rng               = pl_rng_seed(seed ^ 0x5104a6e);
+    pl_engine_config_t *config = &params->config;
+    int32_t pages              = 1 + config->host_pages;
+
+    if (config->host_pages == 0) {
+        config->host_pages = 1 + (int32_t)pl_rng_below(&rng, 60);
+    }
+    config->storage_pages =
+        1 + (int32_t)pl_rng_below(&rng, 4 * (uint64_t)pages);
+    if (pl_rng_below(&rng, 4) == 0) {
+        config->storage_pages = PL_PAGES_UNLIMITED;
+    }
+    config->prefetch = (pl_prefetch_t)pl_rng_below(&rng, 3);
+    config->prefetch_threshold_tokens =
+        (int32_t)pl_rng_below(&rng, 6) * config->page_tokens;
+    if (pl_rng_below(&rng, 3) == 0) { /* a slow disk */
+        config->costs.link_latency_ns[PL_LINK_STORE] = 500000000;
+    }
+    if (pl_rng_below(&rng, 3) == 0) {
+        config->costs.link_latency_ns[PL_LINK_FETCH] = 700000000;
+    }
+}
+
 static void describe(const drive_params_t *params)
 {
     const pl_engine_config_t *c = &params->config;
 
     printf("  C=%d D=%d rule=%d P=%d chunk=%d device=%d host=%d decode=%d "
            "buffer=%d "
-           "policy=%d explore=%d fail=%g\n",
+           "policy=%d explore=%d fail=%g storage=%d prefetch=%d/%d%s\n",
            c->n_prefill, c->n_decode, (int)c->ownership.kind, c->page_tokens,
            c->chunk_tokens, c->device_pages, c->host_pages, c->decode_pages,
            c->decode_host_pages, (int)c->write_policy, c->explore,
-           params->p_fail);
+           params->p_fail, c->storage_pages, (int)c->prefetch,
+           c->prefetch_threshold_tokens,
+           c->storage_read_only ? " read-only" : "");
     fflush(stdout);
+}
+
+static void add_up(drive_result_t *sum, const drive_result_t *result)
+{
+    sum->device_hits += result->device_hits;
+    sum->host_hits += result->host_hits;
+    sum->n_failed += result->n_failed;
+    sum->n_unfit += result->n_unfit;
+    sum->cache.loads += result->cache.loads;
+    sum->cache.retries += result->cache.retries;
+    sum->cache.write_backs += result->cache.write_backs;
+    sum->counters.offloads += result->counters.offloads;
+    sum->counters.reentries += result->counters.reentries;
+    sum->counters.sends_failed += result->counters.sends_failed;
+    sum->counters.reservations_failed += result->counters.reservations_failed;
+    sum->counters.operations_failed += result->counters.operations_failed;
+    sum->counters.hit_cuts += result->counters.hit_cuts;
+    sum->adoptions += result->adoptions;
+    sum->spoiled += result->spoiled;
+    sum->partial_moves += result->partial_moves;
+    sum->storage_hits += result->storage_hits;
+    sum->storage_misses += result->storage_misses;
+    sum->timeouts += result->timeouts;
+    sum->n_skipped += result->n_skipped;
+    sum->storage.stores += result->storage.stores;
+    sum->storage.stores_failed += result->storage.stores_failed;
+    sum->storage.stores_skipped += result->storage.stores_skipped;
+    sum->storage.fetches += result->storage.fetches;
+    sum->storage.fetched_pages += result->storage.fetched_pages;
+    sum->storage.bad_pages += result->storage.bad_pages;
+    sum->storage.evicted_pages += result->storage.evicted_pages;
+    sum->storage.publications += result->storage.publications;
+    sum->storage.publications_failed += result->storage.publications_failed;
 }
 
 static void run_many(const char *name, int n, double p_fail,
@@ -88,23 +149,7 @@ static void run_many(const char *name, int n, double p_fail,
         params.p_fail = p_fail;
         describe(&params);
         drive(&params, 1, &result);
-        sum->device_hits += result.device_hits;
-        sum->host_hits += result.host_hits;
-        sum->n_failed += result.n_failed;
-        sum->n_unfit += result.n_unfit;
-        sum->cache.loads += result.cache.loads;
-        sum->cache.retries += result.cache.retries;
-        sum->cache.write_backs += result.cache.write_backs;
-        sum->counters.offloads += result.counters.offloads;
-        sum->counters.reentries += result.counters.reentries;
-        sum->counters.sends_failed += result.counters.sends_failed;
-        sum->counters.reservations_failed +=
-            result.counters.reservations_failed;
-        sum->counters.operations_failed += result.counters.operations_failed;
-        sum->counters.hit_cuts += result.counters.hit_cuts;
-        sum->adoptions += result.adoptions;
-        sum->spoiled += result.spoiled;
-        sum->partial_moves += result.partial_moves;
+        add_up(sum, &result);
     }
 }
 
@@ -158,11 +203,108 @@ START_TEST(two_ranks_decide_alike)
         drive_result_t one = {0}, two = {0};
 
         params.p_fail = i % 2 == 0 ? 0.0 : 0.05;
+        if (i >= 5) {
+            add_storage(&params, seed + (uint64_t)i);
+        }
         describe(&params);
         drive(&params, 7, &one);
         drive(&params, 7, &two);
         ck_assert_uint_eq(one.decisions, two.decisions);
     }
+}
+END_TEST
+
+/* ---- with a storage tier ---- */
+
+/* As it may go on after a run: another C, other pools, another rule. */
+static drive_params_t next_params(const drive_params_t *first, uint64_t seed,
+                                  pl_rng_t *rng)
+{
+    drive_params_t params = random_params(seed);
+
+    /* The same text, in the same pages. */
+    while (params.config.page_tokens != first->config.page_tokens) {
+        params = random_params(++seed);
+    }
+    params.n_families     = first->n_families;
+    params.seed           = first->seed;
+    params.longest_prompt = first->longest_prompt;
+    params.n_requests     = first->n_requests;
+    add_storage(&params, seed);
+    if (pl_rng_below(rng, 3) == 0) { /* the same set once more */
+        params = *first;
+        params.gap_ns += 1;
+    }
+    params.config.storage_read_only = pl_rng_below(rng, 5) == 0;
+    params.resume                   = pl_rng_below(rng, 3) == 0;
+    return params;
+}
+
+/* A folder and the runs that use it one after the other, some of which die. */
+static void use_folder(uint64_t seed, double p_fail, drive_result_t *sum)
+{
+    pl_rng_t rng          = pl_rng_seed(seed ^ 0xf01de6);
+    drive_disk_t *disk    = drive_disk_open();
+    drive_params_t first  = random_params(seed);
+    drive_params_t params = first;
+
+    add_storage(&first, seed);
+    params = first;
+    for (int run = 0; run < 4; run++) {
+        drive_result_t result = {0};
+
+        params.disk      = disk;
+        params.p_fail    = p_fail;
+        params.stop_tick = 0;
+        if (pl_rng_below(&rng, 3) == 0) {
+            params.stop_tick = 1 + (int64_t)pl_rng_below(&rng, 600);
+        }
+        describe(&params);
+        drive(&params, 1, &result);
+        add_up(sum, &result);
+        params = next_params(&first, seed + 1000 * (uint64_t)(run + 1), &rng);
+    }
+    drive_disk_close(disk);
+}
+
+/* 9.37, 9.38, I8, I11: what is fetched is what was stored under that prefix, by
+ * whatever ranks; an index names what is on disk, and nothing that it names is
+ * written over; a prompt's pages come or are an honest miss, and nobody waits
+ * for ever. */
+START_TEST(random_runs_on_one_folder)
+{
+    uint64_t seed      = pl_test_seed("random_folders");
+    drive_result_t sum = {0};
+
+    for (int i = 0; i < 15; i++) {
+        use_folder(seed + 17 * (uint64_t)i, 0.0, &sum);
+    }
+    ck_assert_int_gt(sum.storage.stores, 0);
+    ck_assert_int_gt(sum.storage.evicted_pages, 0);
+    ck_assert_int_gt(sum.storage.stores_skipped, 0);
+    ck_assert_int_gt(sum.storage.fetched_pages, 0);
+    ck_assert_int_gt(sum.storage.publications, 0);
+    ck_assert_int_gt(sum.storage_hits, 0);
+    ck_assert_int_gt(sum.storage_misses, 0);
+    ck_assert_int_gt(sum.timeouts, 0);
+    ck_assert_int_gt(sum.n_skipped, 0);
+    ck_assert_int_eq(sum.storage.bad_pages, 0);
+}
+END_TEST
+
+/* The same when any rank may fail to write, to read a page, or to publish. */
+START_TEST(random_disk_failures_lose_nothing)
+{
+    uint64_t seed      = pl_test_seed("random_disks");
+    drive_result_t sum = {0};
+
+    for (int i = 0; i < 10; i++) {
+        use_folder(seed + 17 * (uint64_t)i, 0.05, &sum);
+    }
+    ck_assert_int_gt(sum.storage.stores_failed, 0);
+    ck_assert_int_gt(sum.storage.bad_pages, 0);
+    ck_assert_int_gt(sum.storage.publications_failed, 0);
+    ck_assert_int_gt(sum.storage_hits, 0);
 }
 END_TEST
 
@@ -174,6 +316,8 @@ static TCase *runs(void)
     tcase_add_test(tcase, random_runs_end_with_every_page_right);
     tcase_add_test(tcase, random_failures_lose_nothing);
     tcase_add_test(tcase, two_ranks_decide_alike);
+    tcase_add_test(tcase, random_runs_on_one_folder);
+    tcase_add_test(tcase, random_disk_failures_lose_nothing);
     return tcase;
 }
 
