@@ -175,7 +175,7 @@ static pl_status_t cost_settle(pl_executor_t *self, const pl_plan_t *plan,
             continue;
         }
         if (plan->due[i].kind == PL_OP_FETCH) {
-            bits[pl_plan_bit_words(plan) + plan->due[i].word] |=
+            bits[plan->due[i].word] |=
                 bad_pages(cost, &cost->under_way.items[at], plan->tick);
         } else if (fails(cost, &plan->due[i], &cost->under_way.items[at],
                          plan->tick)) {

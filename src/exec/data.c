@@ -118,7 +118,7 @@ static pl_status_t data_settle(pl_executor_t *self, const pl_plan_t *plan,
 
         PL_TRY(settle_due(data, due, &failed, &bad));
         if (due->kind == PL_OP_FETCH) {
-            bits[pl_plan_bit_words(plan) + due->word] |= bad;
+            bits[due->word] |= bad;
         }
         if (failed) {
             pl_plan_set_bit(bits, plan->n_ops + i);

@@ -25,6 +25,28 @@ static bool has_tokens(const run_rank_t *run)
     return (run->comm != NULL) && (run->device != NULL);
 }
 
+/* What is known of requests that were finished before the run. */
+static pl_status_t take_prior(run_rank_t *run)
+{
+    const pl_run_results_t *prior = run->params->prior;
+    run_results_t *results        = &run->results;
+    int32_t n                     = pl_engine_n_requests(run->engine);
+
+    for (int32_t i = 0; (prior != NULL) && (i < n); i++) {
+        if (!pl_engine_record(run->engine, i)->skipped) {
+            continue;
+        }
+        results->digests[i]     = prior->digests[i];
+        results->digests[n + i] = prior->has_digest[i];
+        results->places[i]      = (int64_t)results->gathered.n;
+        for (int64_t t = prior->token_offsets[i];
+             t < prior->token_offsets[i + 1]; t++) {
+            PL_TRY(PL_ARRAY_PUSH(&results->gathered, prior->tokens[t]));
+        }
+    }
+    return PL_OK;
+}
+
 static pl_status_t open_results(run_rank_t *run)
 {
     run_results_t *results = &run->results;
@@ -43,7 +65,7 @@ static pl_status_t open_results(run_rank_t *run)
     for (size_t i = 0; i < n; i++) {
         results->places[i] = -1;
     }
-    return PL_OK;
+    return take_prior(run);
 }
 
 void pl_run_results_free(run_results_t *results)
@@ -61,8 +83,20 @@ void pl_run_results_free(run_results_t *results)
 /* The words of a request: its digest, has it one, its tokens. */
 enum { WORDS_BEFORE_TOKENS = 2 };
 
+static int64_t prior_tokens(const run_rank_t *run, int32_t request)
+{
+    const pl_run_results_t *prior = run->params->prior;
+
+    return prior == NULL ? 0
+                         : prior->token_offsets[request + 1] -
+                               prior->token_offsets[request];
+}
+
 static int64_t tokens_of(const run_rank_t *run, int32_t request)
 {
+    if (pl_engine_record(run->engine, request)->skipped) {
+        return prior_tokens(run, request);
+    }
     return has_tokens(run)
                ? pl_engine_record(run->engine, request)->generated_tokens
                : 0;

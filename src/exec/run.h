@@ -80,6 +80,9 @@ typedef struct pl_run_params {
      * there is none, and engine.storage_pages is 0; or the executor is cost,
      * which needs none. */
     const pl_storage_opener_t *storage;
+    /* What is known of requests that engine.skip says are finished; borrowed,
+     * the same on all ranks.  NULL: nothing. */
+    const pl_run_results_t *prior;
     pl_report_t report;
     pl_tick_observer_t observer;
     pl_run_recorder_t recorder;

@@ -17,6 +17,8 @@ struct memory_disk {
     pthread_mutex_t mutex;
     PL_ARRAY(page_t) pages;
     int n_publications;
+    PL_ARRAY(pl_storage_entry_t) index; /* of the last publication */
+    int n_finished;
     int refuses, breaks; /* ranks */
 };
 
@@ -26,6 +28,8 @@ typedef struct job {
     int64_t ticket;
     kind_t kind;
     pl_storage_io_t io; /* places and (WRITE) headers are copies */
+    PL_ARRAY(pl_storage_entry_t) index; /* PUBLISH */
+    int n_finished;
 } job_t;
 
 typedef struct door {
@@ -151,13 +155,38 @@ static pl_status_t start_read(pl_storage_door_t *self,
     return begin(self, READ, io, ticket_p);
 }
 
+static pl_status_t take_entry(void *context, const pl_storage_entry_t *entry)
+{
+    return PL_ARRAY_PUSH(&((job_t *)context)->index, *entry);
+}
+
 static pl_status_t start_publish(pl_storage_door_t *self,
                                  const pl_storage_t *storage,
                                  const pl_storage_run_t *run, int64_t *ticket_p)
 {
-    (void)storage;
-    (void)run;
-    return begin(self, PUBLISH, NULL, ticket_p);
+    door_t *door = (door_t *)self;
+    job_t *job;
+
+    if (begin(self, PUBLISH, NULL, ticket_p) != PL_OK) {
+        return PL_ERR_MEMORY;
+    }
+    job = &door->jobs.items[door->jobs.n - 1];
+    for (int32_t i = 0; i < run->n_requests; i++) {
+        job->n_finished += run->finished[i] != 0 ? 1 : 0;
+    }
+    return storage == NULL ? PL_OK : pl_storage_visit(storage, take_entry, job);
+}
+
+static void publish(memory_disk_t *disk, const job_t *job)
+{
+    disk->n_publications++;
+    disk->n_finished = job->n_finished;
+    disk->index.n    = 0;
+    for (size_t i = 0; i < job->index.n; i++) {
+        if (PL_ARRAY_PUSH(&disk->index, job->index.items[i]) != PL_OK) {
+            abort();
+        }
+    }
 }
 
 static uint64_t perform(const door_t *door, const job_t *job)
@@ -168,7 +197,9 @@ static uint64_t perform(const door_t *door, const job_t *job)
     if ((job->kind != READ) && (disk->breaks == door->rank)) {
         return 1;
     }
-    disk->n_publications += job->kind == PUBLISH ? 1 : 0;
+    if (job->kind == PUBLISH) {
+        publish(disk, job);
+    }
     for (int32_t i = 0; i < job->io.n_pages; i++) {
         if (job->kind == WRITE) {
             put(disk, &job->io, i);
@@ -186,6 +217,7 @@ static void forget(door_t *door, size_t i)
     if (job->kind == WRITE) {
         free(job->io.headers);
     }
+    PL_ARRAY_FREE(&job->index);
     free((void *)(uintptr_t)job->io.places);
     free((void *)(uintptr_t)job->io.pieces);
     *job = door->jobs.items[--door->jobs.n];
@@ -261,6 +293,7 @@ void memory_disk_free(memory_disk_t *disk)
         free(disk->pages.items[i].bytes);
     }
     PL_ARRAY_FREE(&disk->pages);
+    PL_ARRAY_FREE(&disk->index);
     pthread_mutex_destroy(&disk->mutex);
     free(disk);
 }
@@ -278,6 +311,30 @@ int memory_disk_pages(memory_disk_t *disk)
 int memory_disk_publications(memory_disk_t *disk)
 {
     return disk->n_publications;
+}
+
+pl_storage_start_t memory_disk_start(memory_disk_t *disk)
+{
+    pl_storage_start_t start = {.n_entries  = (int32_t)disk->index.n,
+                                .entries    = disk->index.items,
+                                .next_stamp = 1};
+
+    for (size_t i = 0; i < disk->index.n; i++) {
+        const pl_storage_entry_t *entry = &disk->index.items[i];
+
+        if (entry->place.set >= start.own_set) {
+            start.own_set = entry->place.set + 1;
+        }
+        if (entry->stamp >= start.next_stamp) {
+            start.next_stamp = entry->stamp + 1;
+        }
+    }
+    return start;
+}
+
+int memory_disk_finished(memory_disk_t *disk)
+{
+    return disk->n_finished;
 }
 
 void memory_disk_flip(memory_disk_t *disk, pl_storage_place_t place, size_t at)

@@ -15,6 +15,12 @@ pl_storage_opener_t memory_disk_opener(memory_disk_t *disk);
 int memory_disk_pages(memory_disk_t *disk);
 int memory_disk_publications(memory_disk_t *disk);
 
+/* What the last publication named, for a run that starts with it in a new set;
+ * entries are the disk's. */
+pl_storage_start_t memory_disk_start(memory_disk_t *disk);
+/* Requests that it said were finished. */
+int memory_disk_finished(memory_disk_t *disk);
+
 /* Flip a bit of byte `at` of what lies there; aborts if nothing does. */
 void memory_disk_flip(memory_disk_t *disk, pl_storage_place_t place, size_t at);
 /* Nothing is there any more. */

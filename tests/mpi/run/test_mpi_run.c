@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "exec_support.h"
+#include "support/memory_disk.h"
 #include "support/mpi_check.h"
 
 static exec_trace_t *trace;
@@ -91,6 +92,45 @@ START_TEST(processes_give_what_virtual_ranks_give)
     exec_result_free(one);
     exec_result_free(virtual_ranks);
     exec_result_free(result);
+}
+END_TEST
+
+/* With a storage tier behind a small host tier; the disk of a process has what
+ * its rank wrote, which is what it is to read. */
+START_TEST(processes_fetch_what_virtual_ranks_fetch)
+{
+    pl_run_params_t params = on_world(n_ranks > 2 ? _i : 0);
+    memory_disk_t *disks[] = {memory_disk_make(), memory_disk_make()};
+    pl_storage_opener_t doors[2];
+    exec_result_t *one, *virtual_ranks, *result;
+
+    for (int i = 0; i < 2; i++) {
+        doors[i] = memory_disk_opener(disks[i]);
+    }
+    one = exec_run(&base);
+    exec_pools(&params, 1400, 1000, 6400);
+    params.engine.storage_pages             = 300;
+    params.engine.prefetch                  = PL_PREFETCH_WAIT_COMPLETE;
+    params.engine.prefetch_threshold_tokens = 16;
+    params.storage                          = &doors[0];
+    virtual_ranks                           = exec_run(&params);
+    params.storage                          = &doors[1];
+    result                                  = run_on_world(&params);
+    ck_assert_all(MPI_COMM_WORLD, equal(one, result));
+    ck_assert_all(MPI_COMM_WORLD, result->storage.fetched_pages > 0);
+    ck_assert_all(MPI_COMM_WORLD,
+                  memcmp(&virtual_ranks->storage, &result->storage,
+                         sizeof(result->storage)) == 0);
+    ck_assert_all(MPI_COMM_WORLD,
+                  memcmp(&virtual_ranks->counters, &result->counters,
+                         sizeof(result->counters)) == 0);
+    ck_assert_all(MPI_COMM_WORLD, (memory_disk_publications(disks[1]) > 0) ==
+                                      (rank == 0));
+    exec_result_free(one);
+    exec_result_free(virtual_ranks);
+    exec_result_free(result);
+    memory_disk_free(disks[0]);
+    memory_disk_free(disks[1]);
 }
 END_TEST
 
@@ -209,6 +249,7 @@ static Suite *run_suite(void)
 
     tcase_add_unchecked_fixture(tcase, setup, teardown);
     tcase_add_loop_test(tcase, processes_give_what_virtual_ranks_give, 0, 6);
+    tcase_add_loop_test(tcase, processes_fetch_what_virtual_ranks_fetch, 0, 2);
     tcase_add_test(tcase, idle_ranks_take_part);
     tcase_add_loop_test(tcase, rank_whose_copies_fail, 0, 3);
     tcase_add_loop_test(tcase, violation_ends_all_ranks, 0, 4);

@@ -80,7 +80,8 @@ static void page_keys(void *context, int32_t i, int32_t page_tokens,
 
         tokens_of(context, i, page * page_tokens, page_tokens, tokens);
         hash = pl_hash128(tokens, (size_t)page_tokens * sizeof(*tokens), 1);
-        keys[page - first] = (pl_page_key_t){hash.lo, hash.hi};
+        keys[page - first] =
+            (pl_page_key_t){hash.lo, hash.hi & ~PL_PAGE_KEY_OTHER};
     }
     free(tokens);
 }
@@ -186,12 +187,16 @@ static pl_status_t take_results(void *context, pl_comm_t *comm,
         result->counters = results->counters;
         result->engine   = *pl_engine_counters(engine);
         result->cache    = *pl_hicache_counters(pl_engine_cache(engine));
+        if (pl_engine_storage(engine) != NULL) {
+            result->storage = *pl_storage_counters(pl_engine_storage(engine));
+        }
         for (int32_t i = 0; i < results->n_requests; i++) {
             const pl_record_t *record = pl_engine_record(engine, i);
 
             result->n_failed += record->failed ? 1 : 0;
             result->preemptions += record->preemptions;
             result->reentries += record->reentries;
+            result->storage_hits += record->storage_hit_tokens;
         }
     }
     pthread_mutex_unlock(&sink->mutex);

@@ -54,6 +54,8 @@ typedef struct exec_result {
     pl_exec_counters_t counters;
     pl_engine_counters_t engine;
     pl_hicache_counters_t cache;
+    pl_storage_counters_t storage;
+    int64_t storage_hits; /* tokens */
     int32_t n_failed;
     int64_t preemptions, reentries;
     int32_t n_lines;  /* reported */

@@ -310,16 +310,20 @@ int64_t rig_send(rig_t *rig, const rig_pages_t *pages, const rig_pages_t *to,
 
 void rig_due(rig_t *rig, int64_t id, pl_op_kind_t kind)
 {
-    int32_t word = kind == PL_OP_FETCH ? rig->plan.n_due_fetches++ : -1;
-
     rig->due[rig->plan.n_due++] =
-        (pl_due_t){.id = id, .kind = kind, .word = word};
+        (pl_due_t){.id = id, .kind = kind, .word = -1};
 }
 
 void rig_tick(rig_t *rig)
 {
     pl_plan_t *plan = &rig->plan;
 
+    for (int32_t i = 0; i < plan->n_due; i++) {
+        if (rig->due[i].kind == PL_OP_FETCH) {
+            rig->due[i].word =
+                pl_plan_bit_words(plan) + plan->n_due_fetches++;
+        }
+    }
     memset(rig->outcome, 0, sizeof(rig->outcome));
     RIG_CHECK(rig, rig->executor->ops->reserve(rig->executor, plan,
                                                rig->outcome) == PL_OK);

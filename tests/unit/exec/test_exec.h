@@ -9,5 +9,6 @@ TCase *damage_case(void);
 TCase *decode_case(void);
 TCase *faults_case(void);
 TCase *storage_case(void);
+TCase *run_storage_case(void);
 
 #endif /* TEST_EXEC_H */

@@ -387,4 +387,4 @@ static TCase *run_case(void)
     return tcase;
 }
 
-PL_CHECK_MAIN("exec run", run_case(), faults_case())
+PL_CHECK_MAIN("exec run", run_case(), faults_case(), run_storage_case())
