@@ -16,6 +16,24 @@ extern char **environ;
 
 enum { EXIT_USAGE = 2 };
 
+static const char INSPECT_DETAILS[] =
+    "  requests   what became of each request\n"
+    "  nodes      the prefix tree: tiers, owners as runs (0-2x3 is 0 0 0 1 1 "
+    "1\n"
+    "             2 2 2), locks, hits\n"
+    "  lanes      free pages by tier and lane, over time\n"
+    "  page G     the lives of a page of the device tier, or of --tier host\n"
+    "  why R      why pages of request R were missed, for whom they were\n"
+    "             evicted, and how many pages per rank would have been "
+    "enough:\n"
+    "             the LRU stack distance in this run's own demand, page by "
+    "page\n"
+    "             (docs/inspect.md); what another run would do may differ\n"
+    "  diff FILE  where the two part: configuration first, then layout,\n"
+    "             requests, events, nodes, counters, lanes; exit status 1 if "
+    "they\n"
+    "             do\n";
+
 static const pl_verb_t VERBS[] = {
     {.name    = "run",
      .summary = "play a trace through prefill, cache tiers, transfer and "
@@ -36,6 +54,7 @@ static const pl_verb_t VERBS[] = {
     {.name      = "inspect",
      .operands  = "FILE [requests|nodes|lanes|page G|why R|diff FILE]",
      .summary   = "what is in a snapshot",
+     .details   = INSPECT_DETAILS,
      .bit       = PL_VERB_INSPECT,
      .min_words = 1,
      .max_words = 3,
@@ -102,11 +121,14 @@ static void print_program_help(void)
     for (size_t i = 0; i < N_VERBS; i++) {
         printf("  %-12s  %s\n", VERBS[i].name, VERBS[i].summary);
     }
-    printf("\npagelane VERB --help   the options of a verb\n"
-           "pagelane --version     this version, and what it was built with\n"
-           "pagelane --list-devices  what can be opened here, and why not\n\n"
-           "exit status: 0 good, 1 verification failed, 2 usage, 3 bad input,\n"
-           "4 resources, 5 ranks disagree or internal\n");
+    printf(
+        "\npagelane VERB --help   the options of a verb; also: pagelane help "
+        "VERB\n"
+        "pagelane --version     this version, and what it was built with\n"
+        "pagelane --list-devices  what can be opened here, and why not\n\n"
+        "exit status: 0 good, 1 verification failed or files differ, 2 usage, "
+        "3 bad input,\n"
+        "4 resources, 5 ranks disagree or internal\n");
 }
 
 static int print_verb_help(const pl_verb_t *verb)
@@ -116,9 +138,11 @@ static int print_verb_help(const pl_verb_t *verb)
     if (pl_option_help(pl_options_table(), verb->bit, &text) != PL_OK) {
         return pl_status_exit(PL_ERR_MEMORY);
     }
-    printf("usage: pagelane %s%s%s [option]...\n\n%s\n\n%s", verb->name,
+    printf("usage: pagelane %s%s%s [option]...\n\n%s\n\n%s%s%s", verb->name,
            verb->operands == NULL ? "" : " ",
-           verb->operands == NULL ? "" : verb->operands, verb->summary, text);
+           verb->operands == NULL ? "" : verb->operands, verb->summary,
+           verb->details == NULL ? "" : verb->details,
+           verb->details == NULL ? "" : "\n", text);
     printf("\n  -h, --help\n      Print this.\n"
            "  -V, --version\n      Print versions.\n\n"
            "What wins, weakest first: defaults, --config FILE, variables, the\n"
@@ -152,11 +176,55 @@ static int match(const pl_verb_t *verb, int argc, char *const *argv)
     return ((argc > 1) && (strcmp(argv[1], second + 1) == 0)) ? 2 : 0;
 }
 
+static const char *list_verbs(char *text, size_t n)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; (i < N_VERBS) && (at < n); i++) {
+        at += (size_t)snprintf(text + at, n - at, "%s%s", i == 0 ? "" : ", ",
+                               VERBS[i].name);
+    }
+    return text;
+}
+
+static bool is_of_family(const pl_verb_t *verb, const char *word)
+{
+    size_t n = strlen(word);
+
+    return (strncmp(verb->name, word, n) == 0) && (verb->name[n] == ' ');
+}
+
+/* The first word of verbs that have two: "trace". */
+static bool is_family(const char *word)
+{
+    for (size_t i = 0; i < N_VERBS; i++) {
+        if (is_of_family(&VERBS[i], word)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int print_family_help(const pl_cli_t *cli, const char *word)
+{
+    if (cli->world.rank != 0) {
+        return 0;
+    }
+    printf("usage: pagelane %s VERB [option]...\n\nverbs:\n", word);
+    for (size_t i = 0; i < N_VERBS; i++) {
+        if (is_of_family(&VERBS[i], word)) {
+            printf("  %-12s  %s\n", VERBS[i].name, VERBS[i].summary);
+        }
+    }
+    printf("\nEach has a --help of its own.\n");
+    return 0;
+}
+
 static int unknown_verb(const pl_cli_t *cli, int argc, char *const *argv)
 {
     const char *names[N_VERBS];
     const char *near;
-    char words[128];
+    char words[256];
 
     for (size_t i = 0; i < N_VERBS; i++) {
         names[i] = VERBS[i].name;
@@ -177,7 +245,31 @@ static int unknown_verb(const pl_cli_t *cli, int argc, char *const *argv)
         return usage_error(cli, "unknown verb '%.64s'; did you mean '%s'?",
                            argv[0], near);
     }
-    return usage_error(cli, "unknown verb '%.64s'", argv[0]);
+    return usage_error(cli, "unknown verb '%.64s'; there are %s", argv[0],
+                       list_verbs(words, sizeof(words)));
+}
+
+/* `pagelane help`, and `help VERB` for its own --help. */
+static int help(pl_cli_t *cli)
+{
+    int argc          = cli->argc - 2;
+    char *const *argv = cli->argv + 2;
+
+    for (size_t i = 0; (argc > 0) && (i < N_VERBS); i++) {
+        if (match(&VERBS[i], argc, argv) > 0) {
+            return cli->world.rank == 0 ? print_verb_help(&VERBS[i]) : 0;
+        }
+    }
+    if ((argc > 0) && is_family(argv[0])) {
+        return print_family_help(cli, argv[0]);
+    }
+    if (argc > 0) {
+        return unknown_verb(cli, argc, argv);
+    }
+    if (cli->world.rank == 0) {
+        print_program_help();
+    }
+    return 0;
 }
 
 /* Ranks. */
@@ -318,6 +410,14 @@ static int dispatch(pl_cli_t *cli)
             print_program_help();
         }
         return 0;
+    }
+    if (strcmp(first, "help") == 0) {
+        return help(cli);
+    }
+    if (is_family(first) && (cli->argc == 3) &&
+        ((strcmp(cli->argv[2], "--help") == 0) ||
+         (strcmp(cli->argv[2], "-h") == 0))) {
+        return print_family_help(cli, first);
     }
     if ((strcmp(first, "--version") == 0) || (strcmp(first, "-V") == 0)) {
         if (cli->world.rank == 0) {

@@ -22,6 +22,7 @@ typedef struct pl_verb {
     const char *name;     /* one or two words: "trace stats" */
     const char *operands; /* words behind it, for the help: "FILE" */
     const char *summary;  /* one line */
+    const char *details;  /* what else the help says of it; may be NULL */
     uint32_t bit;         /* PL_VERB_ */
     size_t min_words, max_words;
     bool ranked; /* runs on options.ranks ranks; others on rank 0 only */

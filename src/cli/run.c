@@ -14,6 +14,7 @@
 
 #include "cli/command.h"
 #include "cli/run_model.h"
+#include "cli/run_notes.h"
 #include "cli/run_snapshot.h"
 #include "comm/mpi_session.h"
 #include "engine/event_log.h"
@@ -164,6 +165,7 @@ static pl_status_t run_done(void *context, pl_comm_t *comm,
         return PL_OK;
     }
     PL_TRY(pl_summary_print(run->cli, engine, results));
+    pl_run_note_faults(run->cli, &results->counters);
     pl_run_snapshot_tell(&run->snapshot);
     pl_log(&run->cli->log, PL_LOG_INFO, "%.1f s on the wall%s%s",
            seconds_since(&run->started),
@@ -373,6 +375,9 @@ static pl_status_t prepare(run_t *run)
     const pl_options_t *o = &run->cli->options;
 
     PL_TRY(pl_cli_command(run->cli, &run->command));
+    if (run->cli->world.rank == 0) {
+        PL_TRY(pl_run_note_options(run->cli));
+    }
     if (o->executor == PL_OPT_EXECUTOR_MODEL) {
         PL_TRY(pl_cli_model_open(run->cli, &run->model));
     }

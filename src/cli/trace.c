@@ -198,7 +198,8 @@ static const char *trace_path(const pl_cli_t *cli)
     }
     if ((cli->n_words == 0) && (cli->options.trace == NULL)) {
         pl_log(&cli->log, PL_LOG_ERROR,
-               "option --trace: the value is missing; expected a trace file");
+               "trace stats: a trace is missing; give a file of requests, as "
+               "in pagelane trace stats FILE, or with --trace FILE");
         return NULL;
     }
     return cli->n_words == 1 ? cli->words[0] : cli->options.trace;

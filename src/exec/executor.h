@@ -20,6 +20,7 @@
 
 #include "engine/plan.h"
 #include "exec/compute.h"
+#include "verify/inject.h"
 #include "verify/violation.h"
 
 typedef struct pl_executor pl_executor_t;
@@ -34,6 +35,7 @@ typedef struct pl_exec_counters {
     int64_t page_checks; /* pages whose bytes were compared with a digest, per
                             layer and store */
     int64_t poisoned_pages;
+    int64_t injected[PL_INJECT_POINTS]; /* faults on purpose that happened */
     int64_t bad_storage_pages; /* that came, or did not come, from storage */
 } pl_exec_counters_t;
 

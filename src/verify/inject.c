@@ -72,7 +72,8 @@ const char *pl_inject_help(void)
            "die=backup|store|store-sync|publish|publish-sync|publish-rename|"
            "published\n"
            "                       a rank kills itself at that step\n"
-           "file=fail|short|lost   the count:K-th call of the file layer fails, "
+           "file=fail|short|lost   the count:K-th call of the file layer "
+           "fails, "
            "writes half,\n"
            "                       or is the last and what was not synced is "
            "lost\n"
@@ -127,6 +128,24 @@ static bool names_point(piece_t text, size_t p)
     return ((mark == '=') || (!is_only && (mark == '.'))) &&
            piece_is((piece_t){text.at + n + 1, text.n - n - 1},
                     points[p].action);
+}
+
+static size_t find_point(piece_t text)
+{
+    size_t p = 0;
+
+    while ((p < PL_INJECT_POINTS) && !names_point(text, p)) {
+        p++;
+    }
+    return p;
+}
+
+pl_inject_point_t pl_inject_point(const char *text)
+{
+    piece_t whens;
+
+    return (pl_inject_point_t)find_point(
+        cut((piece_t){text, strlen(text)}, '@', &whens));
 }
 
 static bool parse_number(piece_t text, int64_t most, int64_t *number_p)
@@ -189,12 +208,9 @@ pl_status_t pl_inject_parse(pl_inject_t *inject, const char *text,
     piece_t whens;
     piece_t point = cut((piece_t){text, strlen(text)}, '@', &whens);
     bool has_when = strchr(text, '@') != NULL;
-    size_t p      = 0;
+    size_t p      = find_point(point);
     pl_inject_rule_t rule;
 
-    while ((p < PL_INJECT_POINTS) && !names_point(point, p)) {
-        p++;
-    }
     if (p == PL_INJECT_POINTS) {
         pl_log(log, PL_LOG_ERROR,
                "--inject %s: no such point; there are " POINTS, text);
@@ -241,5 +257,9 @@ bool pl_inject_hit(pl_inject_t *inject, pl_inject_point_t point, int rank,
         return false;
     }
     rule->reached++;
-    return rule->every || (rule->reached == rule->count);
+    if (!rule->every && (rule->reached != rule->count)) {
+        return false;
+    }
+    rule->fired++;
+    return true;
 }

@@ -31,10 +31,10 @@
  *
  * The action may be left out where there is only one.  WHEN is a
  * comma-separated list of: rank:R (default: for flip, *.fail, host.alloc,
- * *.abort, die, file, disk and rank.* the first rank that comes to the point, for the others
- * every rank), count:K (the K-th time the point is reached on a rank, from 1;
- * default 1), every (each time; the default of load.alloc, write.owner and
- * load.delay), tick:T (not before tick T).
+ * *.abort, die, file, disk and rank.* the first rank that comes to the point,
+ * for the others every rank), count:K (the K-th time the point is reached on a
+ * rank, from 1; default 1), every (each time; the default of load.alloc,
+ * write.owner and load.delay), tick:T (not before tick T).
  */
 #ifndef PL_VERIFY_INJECT_H
 #define PL_VERIFY_INJECT_H
@@ -83,6 +83,7 @@ typedef struct pl_inject_rule {
     int64_t count;   /* 1-based; 0 with `every` */
     int64_t tick;    /* not before */
     int64_t reached; /* how often this rank came here since `tick` */
+    int64_t fired;   /* how often it happened on this rank */
 } pl_inject_rule_t;
 
 /* A value: each rank has its own copy.  Zeroed = nothing is injected. */
@@ -103,6 +104,9 @@ PL_MUST_CHECK pl_status_t pl_inject_parse(pl_inject_t *inject, const char *text,
  * Control plane: pass 0, on all ranks. */
 bool pl_inject_hit(pl_inject_t *inject, pl_inject_point_t point, int rank,
                    int64_t tick);
+
+/* The point that a text of --inject names; PL_INJECT_POINTS: none. */
+pl_inject_point_t pl_inject_point(const char *text);
 
 /* The help text of --inject: one line a point. */
 const char *pl_inject_help(void);
