@@ -438,11 +438,6 @@ static pl_status_t export_table(export_t *x)
 {
     const char *path = x->cli->options.output;
 
-    if (x->cli->options.csv && x->json) {
-        pl_log(&x->cli->log, PL_LOG_ERROR,
-               "option --csv: --json is given too; leave one out");
-        return PL_ERR_ARGUMENT;
-    }
     if (x->table->order != NULL) {
         PL_TRY(load_frame(x));
     }
@@ -461,6 +456,11 @@ int pl_cli_export(const pl_cli_t *cli)
     pl_status_t status;
 
     if (x.table == NULL) {
+        return pl_status_exit(PL_ERR_ARGUMENT);
+    }
+    if (cli->options.csv && x.json) {
+        pl_log(&cli->log, PL_LOG_ERROR,
+               "option --csv: --json is given too; leave one out");
         return pl_status_exit(PL_ERR_ARGUMENT);
     }
     status = pl_snapshot_open(cli->words[0], &cli->log, &snapshot);

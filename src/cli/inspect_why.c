@@ -527,6 +527,34 @@ static void number_cell(pl_table_t *table, int64_t value)
     }
 }
 
+/* The largest of the numbers: what would have been enough for all. */
+static int64_t enough(const run_t *runs, size_t n, bool host)
+{
+    int64_t most = NONE;
+
+    for (size_t i = 0; i < n; i++) {
+        most = larger(most, host ? runs[i].host_pages : runs[i].device_pages);
+    }
+    return most;
+}
+
+static void print_enough(const run_t *runs, size_t n)
+{
+    int64_t device = enough(runs, n, false);
+    int64_t host   = enough(runs, n, true);
+
+    if (device != NONE) {
+        printf("\n%" PRId64 " device pages per rank would have kept what was "
+               "evicted",
+               device);
+        if (host != NONE) {
+            printf(", or %" PRId64 " host pages", host);
+        }
+        printf(", had the run gone\non as it did and evicted page by page "
+               "(docs/inspect.md)\n");
+    }
+}
+
 static void add_row(pl_table_t *table, const why_t *why, const run_t *run)
 {
     const page_t *page = &why->pages[run->first];
@@ -567,6 +595,7 @@ static pl_status_t print_table(const why_t *why, const run_t *runs, size_t n)
     }
     status = pl_table_print(table, stdout);
     pl_table_close(table);
+    print_enough(runs, n);
     return status;
 }
 
@@ -607,6 +636,8 @@ static pl_status_t print_json(const why_t *why, const run_t *runs, size_t n)
         json_object_array_add(array, run_json(why, &runs[i]));
     }
     json_object_object_add(object, "missed", array);
+    pl_json_integer(object, "device_pages_enough", enough(runs, n, false));
+    pl_json_integer(object, "host_pages_enough", enough(runs, n, true));
     return pl_json_print(object, stdout);
 }
 
