@@ -52,9 +52,39 @@ class Pool:
 
 
 class Node:
-    def __init__(self, parent, first, device):
-        self.parent, self.first, self.n = parent, first, len(device)
-        self.device, self.host, self.write = device, None, 0
+    def __init__(self, parent, first, device, host=None):
+        self.parent, self.first, self.n = parent, first, len(device or host)
+        self.device, self.host, self.write = device, host, 0
+
+
+class Storage:
+    """Pages of the set that the run writes, as far as events speak of them: what
+    the folder held before is not among them."""
+
+    def __init__(self):
+        self.held, self.dropped, self.stores = set(), set(), {}
+
+    def take(self, op, pages):
+        expect(self.held.isdisjoint(pages), "storage page written over")
+        self.held.update(pages)
+        self.stores[op] = pages
+
+    def end(self, op, good):
+        pages = self.stores.pop(op)
+        if not good:
+            self.held.difference_update(pages)
+            self.dropped.difference_update(pages)
+
+    def drop(self, pages):
+        expect(self.dropped.isdisjoint(pages), "storage page dropped twice")
+        self.held.update(pages)
+        self.dropped.update(pages)
+
+    def publish(self, pages):
+        expect(self.held.isdisjoint(set(pages) - self.dropped),
+               "a storage page comes free that is kept")
+        self.held.difference_update(pages)
+        self.dropped.difference_update(pages)
 
 
 class Replay:
@@ -71,6 +101,7 @@ class Replay:
         self.decode = [pool("decode", 1, f"decode {i}") for i in range(homes)]
         self.buffer = [pool("decode_host", 1, f"decode host {i}")
                        for i in range(homes)]
+        self.storage, self.came = Storage(), (0, [])
         self.nodes, self.ops = {}, {}
         self.waiting, self.running = set(), set()
 
@@ -149,6 +180,42 @@ class Replay:
         request = self.ops.pop(e.op)[2]
         if not e.value:
             self.waiting.add(request)  # its prompt is admitted anew
+
+    def fetch(self, e): self.host.take(e.pages)
+
+    def host_node(self, e):
+        expect(e.node not in self.nodes, "node %d made twice", e.node)
+        expect(self.host.held.issuperset(e.pages), "node %d: free host page",
+               e.node)
+        self.nodes[e.node] = node = Node(e.value, e.value2, e.pages)
+        node.device, node.host = None, e.pages
+
+    def store(self, e):
+        node, at = self.node(e), e.value - self.node(e).first
+        expect(node.host and node.host[at:at + len(e.other)] == e.other
+               and not node.write, "store of node %d: other pages", e.node)
+        self.storage.take(e.op, e.pages)
+
+    def stored(self, e): self.storage.end(e.op, e.value)
+    def storage_drop(self, e): self.storage.drop(e.pages)
+    def published(self, e): self.storage.publish(e.pages)
+
+    def fetch(self, e):
+        self.host.take(e.pages)
+        self.ops[e.op] = e.value, e.pages
+
+    def fetched(self, e):
+        first, pages = self.ops.pop(e.op)
+        expect(e.value <= len(pages), "fetch %d brought too much", e.op)
+        self.came = first, pages[:e.value]
+
+    def host_node(self, e):
+        first, pages = self.came
+        at = e.value2 - first
+        expect(e.node not in self.nodes, "node %d made twice", e.node)
+        expect(at >= 0 and e.pages == pages[at:at + len(e.pages)],
+               "node %d: pages that no fetch has brought", e.node)
+        self.nodes[e.node] = Node(e.value, e.value2, None, e.pages)
 
     def decode_alloc(self, e):
         self.waiting.discard(e.request)  # the first thing an admission takes

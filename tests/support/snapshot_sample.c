@@ -92,6 +92,8 @@ static pl_status_t open_engine(snapshot_sample_t *sample, const pl_log_t *log)
         .host_pages            = params->host_pages,
         .decode_pages          = params->decode_pages,
         .decode_host_pages     = params->decode_host_pages,
+        .storage_pages         = params->storage_pages,
+        .prefetch              = PL_PREFETCH_WAIT_COMPLETE,
         .write_policy          = params->write_policy,
         .hot_threshold         = 2,
         .load_threshold_tokens = PAGE_TOKENS,

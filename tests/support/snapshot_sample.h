@@ -20,6 +20,7 @@ typedef struct snapshot_sample_params {
     int n_prefill, n_decode;
     int32_t n_requests;
     int32_t device_pages, host_pages, decode_pages, decode_host_pages;
+    int32_t storage_pages; /* prompts wait for what is fetched */
     pl_write_policy_t write_policy;
     int fail_percent;  /* of operations that can fail */
     int64_t max_ticks; /* stop there, in the middle of things; 0: at the end */

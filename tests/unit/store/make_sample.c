@@ -33,6 +33,7 @@ static bool set(snapshot_sample_params_t *params, const char *text)
         {"host_pages", &params->host_pages},
         {"decode_pages", &params->decode_pages},
         {"decode_host_pages", &params->decode_host_pages},
+        {"storage_pages", &params->storage_pages},
         {"n_prefill", &params->n_prefill},
         {"n_decode", &params->n_decode},
         {"fail_percent", &params->fail_percent},

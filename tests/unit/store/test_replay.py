@@ -29,6 +29,11 @@ RUNS = [
     # one lane; no host tier
     ["n_prefill=1", "device_pages=60", "host_pages=90"],
     ["host_pages=0", "n_requests=60"],
+    # a storage tier: large, small, and one whose ranks fail
+    ["storage_pages=400", "n_requests=150"],
+    ["storage_pages=20", "n_requests=150", "write_policy=2"],
+    ["storage_pages=60", "n_requests=150", "fail_percent=20"],
+    ["storage_pages=60", "max_ticks=251", "fail_percent=10"],
 ]
 
 
@@ -71,6 +76,10 @@ TAMPER = {
     "a host_free is missing": drop_event("host_free"),
     "a backup's end is missing": drop_event("backed_up"),
     "a load_node is missing": drop_event("load_node"),
+    "a fetch is missing": drop_event("fetch"),
+    "a fetch's end is missing": drop_event("fetched"),
+    "a node from storage is missing": drop_event("host_node"),
+    "a drop from storage is missing": drop_event("storage_drop"),
     "a decode_free is missing": drop_event("decode_free"),
     "an arrival is missing": drop_event("arrive"),
     "a start is missing": drop_event("start"),
@@ -78,6 +87,8 @@ TAMPER = {
     "another page freed": change_page("free", "pages"),
     "another page in a node": change_page("node", "pages"),
     "another host page": change_page("backup", "other"),
+    "another host page of a fetch": change_page("fetch", "pages"),
+    "another page stored": change_page("store", "other"),
     "another free count on device": change("lanes/device_free"),
     "another free count on host": change("lanes/host_free", -1),
     "another free count of decode": change("lanes/decode_free"),
@@ -110,7 +121,8 @@ def main():
             print(" ".join(options) + ": " + done.stdout.strip())
             bad += done.returncode != 0
         plain = f"{folder}/plain.h5"
-        subprocess.run([make, plain, "seed=1"], check=True)
+        subprocess.run([make, plain, "seed=1", "storage_pages=20"],
+                       check=True)
         for what, tamper in TAMPER.items():
             path = f"{folder}/tampered.h5"
             shutil.copy(plain, path)
