@@ -7,11 +7,11 @@
 
 /* ---- what may be stored ---- */
 
-/* Pages that hold generated tokens are known by request and place alone: in
- * another run they would be somebody else's (pagelane/trace.h). */
+/* Known by something else than its tokens, in this run alone: it holds
+ * generated ones. */
 static bool is_generated(pl_page_key_t key)
 {
-    return (key.hi >> 63) != 0;
+    return (key.hi & PL_PAGE_KEY_OTHER) != 0;
 }
 
 static uint64_t chain_before(const pl_node_t *node)

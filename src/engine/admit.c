@@ -36,7 +36,7 @@ static pl_page_key_t generated_key(int32_t request, int32_t page)
     pl_page_key_t key = {
         pl_mix64(((uint64_t)request << 32) | (uint32_t)page),
         pl_mix64(((uint64_t)(uint32_t)page << 32) | (uint32_t)request) |
-            UINT64_C(1) << 63};
+            PL_PAGE_KEY_OTHER};
 
     return key;
 }
