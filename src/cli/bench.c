@@ -10,6 +10,7 @@
 #include "device/cuda.h"
 #include "pool/lanes_bench.h"
 #include "store/snapshot_bench.h"
+#include "store/tier_bench.h"
 
 /* One figure and what it stands beside. */
 typedef struct figure {
@@ -25,7 +26,7 @@ typedef struct bench {
     const char *name;
     int n_figures;
     figure_t figures[16];
-    char shape[160];
+    char shape[320];
 } bench_t;
 
 static pl_status_t bench_lanes(const pl_log_t *log, uint64_t seed,
@@ -77,6 +78,26 @@ static pl_status_t bench_tree(const pl_log_t *log, uint64_t seed,
     return PL_OK;
 }
 
+/* Figures 2 and 3 of `snapshot`; what they are of goes behind its shape. */
+static pl_status_t bench_tier(const pl_log_t *log, bench_t *bench)
+{
+    pl_tier_bench_result_t r;
+    size_t n = strlen(bench->shape);
+
+    PL_TRY(pl_tier_bench(log, &r));
+    (void)snprintf(bench->shape + n, sizeof(bench->shape) - n,
+                   "; a storage tier of %d ranks, %" PRId64
+                   " pages of %" PRId64 " bytes, %" PRId64 " syncs",
+                   r.n_ranks, r.n_pages, r.page_bytes, r.n_syncs);
+    bench->figures[2] = (figure_t){"storage tier, write", "tier_write_mb_s",
+                                   "MB/s", r.write_mb_s, r.plain_write_mb_s,
+                                   "plain write, as many syncs"};
+    bench->figures[3] = (figure_t){"storage tier, read", "tier_read_mb_s",
+                                   "MB/s", r.read_mb_s, r.plain_read_mb_s,
+                                   "plain read"};
+    return PL_OK;
+}
+
 static pl_status_t bench_snapshot(const pl_log_t *log, uint64_t seed,
                                   bench_t *bench)
 {
@@ -88,7 +109,8 @@ static pl_status_t bench_snapshot(const pl_log_t *log, uint64_t seed,
                    " pages in %d lanes: columns of %.1f MB, a file of %.1f MB",
                    r.n_nodes, r.n_pages, r.n_lanes,
                    (double)r.column_bytes / 1e6, (double)r.file_bytes / 1e6);
-    bench->n_figures  = 2;
+    PL_TRY(bench_tier(log, bench));
+    bench->n_figures  = 4;
     bench->figures[0] = (figure_t){
         "snapshot, synced", "snapshot_ms", "ms",
         r.snapshot_ms,      r.plain_ms,    "plain write of the file, synced"};

@@ -45,6 +45,8 @@ PL_MUST_CHECK pl_status_t pl_files_open(const pl_inject_t *inject, int rank,
                                         pl_files_journal_t *journal,
                                         pl_files_t **files_p);
 void pl_files_close(pl_files_t *files); /* NULL is allowed */
+/* How many syncs, of files and folders, there were so far. */
+int64_t pl_files_syncs(const pl_files_t *files);
 
 /* Each is one call of the layer.  Any thread.  They say nothing and return 0 or
  * an error number (errno.h). */

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -19,6 +20,7 @@ struct pl_files {
     int rank;
     bool is_full;
     pl_files_journal_t *journal; /* or NULL */
+    atomic_int_fast64_t n_syncs;
 };
 
 pl_status_t pl_files_open(const pl_inject_t *inject, int rank,
@@ -44,6 +46,18 @@ void pl_files_close(pl_files_t *files)
     if (files != NULL) {
         (void)pthread_mutex_destroy(&files->mutex);
         free(files);
+    }
+}
+
+int64_t pl_files_syncs(const pl_files_t *files)
+{
+    return atomic_load(&files->n_syncs);
+}
+
+static void count_sync(pl_files_t *files)
+{
+    if (files != NULL) {
+        (void)atomic_fetch_add(&files->n_syncs, 1);
     }
 }
 
@@ -254,6 +268,7 @@ static int sync_fd(pl_files_t *files, int fd, int (*sync)(int))
     int failed                  = next_call(files, false).failed;
     pl_files_journal_t *journal = hold(files);
 
+    count_sync(files);
     if ((failed == 0) && (sync(fd) != 0)) {
         failed = errno;
     }
@@ -280,6 +295,7 @@ int pl_files_sync_folder(pl_files_t *files, const char *folder)
     pl_files_journal_t *journal = hold(files);
     int fd                      = -1;
 
+    count_sync(files);
     if (failed == 0) {
         fd     = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         failed = (fd < 0) || (fsync(fd) != 0) ? errno : 0;

@@ -43,13 +43,13 @@ struct pl_tier_job {
 /* A segment that is open. */
 typedef struct pl_tier_handle {
     pl_segment_form_t form;
-    int fd;
+    int fd, header_fd; /* header_fd: -1 until it is needed */
     bool can_write;
     bool is_dirty; /* written and not synced */
     int64_t used;  /* when; the least goes first */
 } pl_tier_handle_t;
 
-enum { PL_TIER_HANDLES = 128 };
+enum { PL_TIER_HANDLES = 48 };
 
 typedef struct pl_tier {
     pl_storage_door_t door;

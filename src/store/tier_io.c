@@ -58,10 +58,18 @@ static pl_tier_handle_t *find_handle(pl_tier_t *tier, pl_segment_name_t name)
     return NULL;
 }
 
+static void close_handle(const pl_tier_handle_t *handle)
+{
+    (void)close(handle->fd);
+    if (handle->header_fd >= 0) {
+        (void)close(handle->header_fd);
+    }
+}
+
 void pl_tier_close_handles(pl_tier_t *tier)
 {
     for (int i = 0; i < tier->n_handles; i++) {
-        (void)close(tier->handles[i].fd);
+        close_handle(&tier->handles[i]);
     }
     tier->n_handles = 0;
 }
@@ -82,7 +90,7 @@ static int sync_all(pl_tier_t *tier)
 
 static void forget(pl_tier_t *tier, pl_tier_handle_t *handle)
 {
-    (void)close(handle->fd);
+    close_handle(handle);
     *handle = tier->handles[--tier->n_handles];
 }
 
@@ -121,8 +129,11 @@ static pl_tier_handle_t *keep(pl_tier_t *tier, const pl_segment_form_t *form,
 {
     pl_tier_handle_t *handle = &tier->handles[tier->n_handles++];
 
-    *handle = (pl_tier_handle_t){
-        .form = *form, .fd = fd, .can_write = can_write, .used = ++tier->clock};
+    *handle = (pl_tier_handle_t){.header_fd = -1,
+                                 .form      = *form,
+                                 .fd        = fd,
+                                 .can_write = can_write,
+                                 .used      = ++tier->clock};
     return handle;
 }
 
@@ -400,15 +411,27 @@ static bool read_run(pl_tier_t *tier, pl_tier_handle_t *handle,
                            page_at(tier, &handle->form, job->places[i].slot));
 }
 
+/* Headers are read through a descriptor of their own: the kernel then sees that
+ * pages are read in a row, and reads ahead. */
+static int header_fd_of(const pl_tier_t *tier, pl_tier_handle_t *handle)
+{
+    if (handle->header_fd < 0) {
+        handle->header_fd =
+            pl_tier_open_segment(tier->folder, handle->form.name);
+    }
+    return handle->header_fd < 0 ? handle->fd : handle->header_fd;
+}
+
 /* Which of n pages from i on are not what the directory says; their digests. */
-static uint64_t check_headers(pl_tier_t *tier, const pl_tier_handle_t *handle,
+static uint64_t check_headers(pl_tier_t *tier, pl_tier_handle_t *handle,
                               const pl_tier_job_t *job, int32_t i, int32_t n)
 {
     pl_storage_header_t found[PL_STORAGE_READ_PAGES];
     int32_t first = job->places[i].slot % tier->segment_slots;
     uint64_t bad  = 0;
 
-    if (!pl_segment_read_headers(handle->fd, &handle->form, first, n, found)) {
+    if (!pl_segment_read_headers(header_fd_of(tier, handle), &handle->form,
+                                 first, n, found)) {
         return UINT64_MAX;
     }
     for (int32_t k = 0; k < n; k++) {
