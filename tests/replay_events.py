@@ -58,8 +58,8 @@ class Node:
 
 
 class Storage:
-    """Pages of the set that the run writes, as far as events speak of them: what
-    the folder held before is not among them."""
+    """Pages of the set that the run writes, as far as events speak of them:
+    what the folder held before is not among them."""
 
     def __init__(self):
         self.held, self.dropped, self.stores = set(), set(), {}

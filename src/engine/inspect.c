@@ -219,7 +219,7 @@ static pl_status_t check_storage(const pl_engine_t *engine)
     }
     for (int lane = 0; lane < pl_engine_lanes(engine); lane++) {
         if ((counts[lane] != engine->prefetched[lane]) ||
-            (counts[lane] > engine->host_pages / 2)) {
+            (counts[lane] > pl_prefetch_most(engine))) {
             pl_log(engine->log, PL_LOG_ERROR,
                    "engine: lane %d: %d pages were fetched for those that "
                    "wait, %d are counted",

@@ -254,6 +254,8 @@ PL_MUST_CHECK pl_status_t pl_admit_make_keys(pl_engine_t *engine,
 PL_MUST_CHECK pl_status_t pl_storage_open_for(pl_engine_t *engine);
 /* The callback of the cache controller. */
 int64_t pl_storage_take_io(void *context, const pl_hicache_io_t *io);
+/* Host pages of a lane that are fetched for prompts that wait, at most. */
+int32_t pl_prefetch_most(const pl_engine_t *engine);
 /* Fetch for those at the front of the queue. */
 PL_MUST_CHECK pl_status_t pl_prefetch(pl_engine_t *engine);
 /* Does the head of the queue wait for its pages, and until when at most? */

@@ -162,11 +162,20 @@ bool pl_prefetch_waits(const pl_engine_t *engine, int32_t request)
 
 /* ---- what a prompt that waits lacks ---- */
 
-/* Half of each host lane is for those that wait. */
+/* Half of each host lane, as large as it was asked for: that the pool in force
+ * may be smaller, since no more can be in use, decides nothing. */
+int32_t pl_prefetch_most(const pl_engine_t *engine)
+{
+    return engine->config.host_pages == PL_PAGES_UNLIMITED
+               ? INT32_MAX
+               : engine->config.host_pages / 2;
+}
+
 static const int32_t *room_for_fetches(pl_engine_t *engine)
 {
     for (int lane = 0; lane < pl_engine_lanes(engine); lane++) {
-        engine->room[lane] = engine->host_pages / 2 - engine->prefetched[lane];
+        engine->room[lane] =
+            pl_prefetch_most(engine) - engine->prefetched[lane];
     }
     return engine->room;
 }

@@ -52,6 +52,8 @@ typedef struct drive_params {
     /* Does some rank fail to reserve it (at_end false), or at it (true)?
      * Besides those that p_fail draws. */
     bool (*fails)(void *context, const pl_op_t *op, bool at_end);
+    /* Pages of a fetch that some rank cannot read, a bit each.  Besides. */
+    uint64_t (*bad_pages)(void *context, const pl_op_t *op);
 } drive_params_t;
 
 typedef struct drive_result {

@@ -194,10 +194,14 @@ void drive_check_fetch(driver_t *driver, const pl_plan_t *plan,
 /* Which pages some rank cannot read. */
 uint64_t drive_bad_pages(driver_t *driver, const pl_op_t *op)
 {
-    return drive_fails(driver, op, true)
-               ? UINT64_C(1)
-                     << pl_rng_below(&driver->rng, (uint64_t)op->n_pages)
-               : 0;
+    const drive_params_t *params = driver->params;
+    uint64_t bad =
+        params->bad_pages != NULL ? params->bad_pages(params->context, op) : 0;
+
+    if (drive_fails(driver, op, true)) {
+        bad |= UINT64_C(1) << pl_rng_below(&driver->rng, (uint64_t)op->n_pages);
+    }
+    return bad;
 }
 
 /* ---- publication ---- */

@@ -35,5 +35,6 @@ TCase *open_case(void);
 TCase *lanes_case(void);
 TCase *copies_case(void);
 TCase *homes_case(void);
+TCase *storage_case(void);
 
 #endif /* PL_TESTS_UNIT_ENGINE_SCENE_H */

@@ -3,4 +3,5 @@
 #include "scene.h"
 #include "support/check_main.h"
 
-PL_CHECK_MAIN("engine", open_case(), lanes_case(), copies_case(), homes_case())
+PL_CHECK_MAIN("engine", open_case(), lanes_case(), copies_case(), homes_case(),
+              storage_case())

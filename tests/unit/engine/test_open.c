@@ -73,6 +73,9 @@ static const struct {
     {"a chunk of 2.5 pages", offsetof(pl_engine_config_t, chunk_tokens), 10},
     {"nobody runs", offsetof(pl_engine_config_t, max_batch), 0},
     {"less than no ticks", offsetof(pl_engine_config_t, explore), -1},
+    {"fewer than no places", offsetof(pl_engine_config_t, storage_pages), -2},
+    {"a fetch of less than none",
+     offsetof(pl_engine_config_t, prefetch_threshold_tokens), -1},
 };
 
 #define N_UNSOUND ((int)(sizeof(unsound) / sizeof(unsound[0])))
@@ -91,6 +94,11 @@ START_TEST(unsound_configurations_are_refused)
     ck_assert_int_eq(said.n_lines, 1);
     config       = scene(NULL, 0).config;
     config.evict = NULL;
+    ck_assert_int_eq(open_of(&config, 0, &said), PL_ERR_ARGUMENT);
+    config               = scene(NULL, 0).config;
+    config.storage_pages = 8; /* storage rides behind the host tier */
+    ck_assert_int_eq(open_of(&config, 0, &said), PL_OK);
+    config.host_pages = 0;
     ck_assert_int_eq(open_of(&config, 0, &said), PL_ERR_ARGUMENT);
 }
 END_TEST
