@@ -4,6 +4,8 @@
  *   rig_open(&rig, params)        params from rig_params(C, device, host)
  *   rig_prompt(...)               a prompt's way: match, extend, insert, done
  *   rig_end_all(&rig, true)       every copy under way ends
+ *   rig_open_stored(&rig, params, pages)   the same with a storage tier;
+ *                                 rig_io_end ends a store or fetch
  *   rig_close(&rig)               checks the cache a last time
  */
 #ifndef UNIT_CACHE_RIG_H
@@ -26,8 +28,18 @@ typedef struct rig_copy {
     pl_owner_t owners[RIG_MOST_PAGES];
 } rig_copy_t;
 
+typedef struct rig_io {
+    bool is_open, fetch;
+    int64_t node;
+    int32_t first_page, n_pages;
+    pl_page_t host[RIG_MOST_PAGES];
+} rig_io_t;
+
 typedef struct rig {
     pl_hicache_t *cache;
+    pl_storage_t *storage;         /* NULL: none */
+    rig_io_t ios[RIG_MOST_COPIES]; /* operation i + 1 */
+    int n_ios;
     pl_hicache_params_t params;
     log_capture_t said;
     pl_inject_t inject;
@@ -60,6 +72,23 @@ static inline int64_t rig_take_copy(void *context,
     return mine->op;
 }
 
+static inline int64_t rig_take_io(void *context, const pl_hicache_io_t *io)
+{
+    rig_t *rig     = context;
+    rig_io_t *mine = &rig->ios[rig->n_ios];
+
+    if ((rig->n_ios == RIG_MOST_COPIES) || (io->n_pages > RIG_MOST_PAGES)) {
+        ck_abort_msg("more stores and fetches than the rig has room for");
+    }
+    mine->is_open    = true;
+    mine->fetch      = io->fetch;
+    mine->node       = io->node;
+    mine->first_page = io->first_page;
+    mine->n_pages    = io->n_pages;
+    memcpy(mine->host, io->host, (size_t)io->n_pages * sizeof(*mine->host));
+    return ++rig->n_ios;
+}
+
 static inline void rig_take_event(void *context, const pl_event_t *event)
 {
     rig_t *rig = context;
@@ -89,10 +118,11 @@ static inline pl_hicache_params_t rig_params(int n_lanes, int32_t device_pages,
     return params;
 }
 
-static inline void rig_open(rig_t *rig, pl_hicache_params_t params)
+static inline void rig_begin(rig_t *rig, pl_hicache_params_t params)
 {
-    memset(rig, 0, sizeof(*rig));
-    log_capture_open(&rig->said);
+    params.storage      = rig->storage;
+    params.io           = rig_take_io;
+    params.io_context   = rig;
     params.inject       = &rig->inject;
     params.copy         = rig_take_copy;
     params.copy_context = rig;
@@ -103,8 +133,33 @@ static inline void rig_open(rig_t *rig, pl_hicache_params_t params)
     pl_hicache_at(rig->cache, 1, 0);
 }
 
+static inline void rig_open(rig_t *rig, pl_hicache_params_t params)
+{
+    memset(rig, 0, sizeof(*rig));
+    log_capture_open(&rig->said);
+    rig_begin(rig, params);
+}
+
+static inline void rig_open_stored(rig_t *rig, pl_hicache_params_t params,
+                                   int32_t pages_per_lane)
+{
+    pl_storage_params_t storage = {.n_lanes        = params.n_lanes,
+                                   .n_ranks        = params.n_lanes,
+                                   .pages_per_lane = pages_per_lane,
+                                   .events         = {rig_take_event, rig}};
+
+    memset(rig, 0, sizeof(*rig));
+    log_capture_open(&rig->said);
+    ck_assert_int_eq(pl_storage_open(&storage, &rig->said.log, &rig->storage),
+                     PL_OK);
+    rig_begin(rig, params);
+}
+
 static inline void rig_check(rig_t *rig)
 {
+    ck_assert_msg((rig->storage == NULL) ||
+                      (pl_storage_check(rig->storage) == PL_OK),
+                  "%s", rig->said.text);
     ck_assert_msg(pl_hicache_check(rig->cache, rig->given) == PL_OK, "%s",
                   rig->said.text);
 }
@@ -113,6 +168,7 @@ static inline void rig_close(rig_t *rig)
 {
     rig_check(rig);
     pl_hicache_close(rig->cache);
+    pl_storage_close(rig->storage);
     log_capture_close(&rig->said);
 }
 
@@ -196,6 +252,21 @@ static inline void rig_end(rig_t *rig, int64_t op, bool good)
     ck_assert_msg((copy->load
                        ? pl_hicache_load_end(rig->cache, op, good)
                        : pl_hicache_backup_end(rig->cache, op, good)) == PL_OK,
+                  "%s", rig->said.text);
+    rig_check(rig);
+}
+
+/* The end of a store, or of a fetch that brought n_good pages. */
+static inline void rig_io_end(rig_t *rig, int op, bool good, int32_t n_good)
+{
+    rig_io_t *io = &rig->ios[op - 1];
+    pl_hicache_fetched_t fetched;
+
+    ck_assert(io->is_open);
+    io->is_open = false;
+    ck_assert_msg((io->fetch
+                       ? pl_hicache_fetch_end(rig->cache, op, n_good, &fetched)
+                       : pl_hicache_store_end(rig->cache, op, good)) == PL_OK,
                   "%s", rig->said.text);
     rig_check(rig);
 }
