@@ -25,19 +25,19 @@
 
 /* Kind of a value, and the member that holds it. */
 typedef enum pl_option_kind {
-    PL_OPTION_FLAG,     /* bool; a bare --name means true */
-    PL_OPTION_INTEGER,  /* int64_t */
-    PL_OPTION_BYTES,    /* int64_t bytes: 4096, 64KiB, 2MiB, 1GiB, 1TiB.  K, M
-                           and G are refused: they mean two things */
+    PL_OPTION_FLAG,      /* bool; a bare --name means true */
+    PL_OPTION_INTEGER,   /* int64_t */
+    PL_OPTION_BYTES,     /* int64_t bytes: 4096, 64KiB, 2MiB, 1GiB, 1TiB.  K, M
+                            and G are refused: they mean two things */
     PL_OPTION_GIGABYTES, /* int64_t bytes: 64, 0.5 of 10^9 bytes; a fraction of
                             at most nine digits */
-    PL_OPTION_DURATION, /* int64_t ns: 5ns, 5us, 5ms, 5s; bare: in `unit` */
-    PL_OPTION_PAGES,    /* int64_t, or `unlimited` = PL_OPTION_UNLIMITED */
-    PL_OPTION_STRING,   /* char *, owned; NULL = not given */
-    PL_OPTION_CHOICE,   /* int32_t, an index into `words` */
-    PL_OPTION_INTEGERS, /* pl_option_integers_t: 1,2,4 */
-    PL_OPTION_STRINGS   /* pl_option_strings_t; may be given several times, a
-                           later layer replaces what an earlier one gave */
+    PL_OPTION_DURATION,  /* int64_t ns: 5ns, 5us, 5ms, 5s; bare: in `unit` */
+    PL_OPTION_PAGES,     /* int64_t, or `unlimited` = PL_OPTION_UNLIMITED */
+    PL_OPTION_STRING,    /* char *, owned; NULL = not given */
+    PL_OPTION_CHOICE,    /* int32_t, an index into `words` */
+    PL_OPTION_INTEGERS,  /* pl_option_integers_t: 1,2,4 */
+    PL_OPTION_STRINGS    /* pl_option_strings_t; may be given several times, a
+                            later layer replaces what an earlier one gave */
 } pl_option_kind_t;
 
 #define PL_OPTION_UNLIMITED ((int64_t)-1)

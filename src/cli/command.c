@@ -39,7 +39,9 @@ static void add_option(pl_text_t *text, const char *name, const char *value)
 static bool decides(const pl_option_t *option, uint32_t verb)
 {
     return ((option->verbs & verb) != 0) &&
-           (option->recorded || (strcmp(option->name, "trace") == 0));
+           (option->recorded || (strcmp(option->name, "trace") == 0) ||
+            (strcmp(option->name, "storage") == 0) ||
+            (strcmp(option->name, "from") == 0));
 }
 
 static pl_status_t add_if_not_typed(pl_text_t *text, const pl_option_t *option,

@@ -27,8 +27,7 @@ enum {
     RUN    = PL_VERB_RUN,
     TRACED = PL_VERB_RUN | PL_VERB_TRACE_STATS,
     ALL = PL_VERB_RUN | PL_VERB_TRACE_STATS | PL_VERB_DOCTOR | PL_VERB_INSPECT |
-          PL_VERB_BENCH | PL_VERB_COMPARE | PL_VERB_EXPORT |
-          PL_VERB_CHECK
+          PL_VERB_BENCH | PL_VERB_COMPARE | PL_VERB_EXPORT | PL_VERB_CHECK
 };
 
 static const pl_option_t OPTIONS[] = {
@@ -284,6 +283,19 @@ static const pl_option_t OPTIONS[] = {
      .recorded = true,
      AT(host_pages)},
     {.group    = "pages and batches",
+     .name     = "host-gb",
+     .kind     = PL_OPTION_GIGABYTES,
+     .fallback = "0",
+     .unit     = "GB",
+     .help     = "The host tier in GB instead of pages: as many pages as that "
+                 "holds, in all layers and both stores. 0 leaves it to "
+                 "--host-pages.",
+     .min      = 0,
+     .max      = INT64_MAX,
+     .verbs    = RUN,
+     .recorded = true,
+     AT(host_gb)},
+    {.group    = "pages and batches",
      .name     = "decode-pages",
      .kind     = PL_OPTION_PAGES,
      .fallback = "4096",
@@ -318,6 +330,82 @@ static const pl_option_t OPTIONS[] = {
      .verbs    = RUN,
      .recorded = true,
      AT(max_batch)},
+
+    {.group = "storage tier",
+     .name  = "storage",
+     .kind  = PL_OPTION_STRING,
+     .unit  = "folder",
+     .help  = "Keep pages on disk behind the host tier, in this folder, which "
+              "all ranks must see: it is made, or holds what --from names.",
+     .verbs = RUN,
+     AT(storage)},
+    {.group    = "storage tier",
+     .name     = "storage-pages",
+     .kind     = PL_OPTION_PAGES,
+     .fallback = "unlimited",
+     .unit     = "pages",
+     .help     = "Storage tier per prefill rank. unlimited is what the trace "
+                 "can fill. With --executor cost a number alone stands for a "
+                 "tier without a folder.",
+     .min      = 1,
+     .max      = INT32_MAX,
+     .verbs    = RUN,
+     .recorded = true,
+     AT(storage_pages)},
+    {.group    = "storage tier",
+     .name     = "storage-gb",
+     .kind     = PL_OPTION_GIGABYTES,
+     .fallback = "0",
+     .unit     = "GB",
+     .help     = "The same in GB of page bytes. 0 leaves it to "
+                 "--storage-pages.",
+     .min      = 0,
+     .max      = INT64_MAX,
+     .verbs    = RUN,
+     .recorded = true,
+     AT(storage_gb)},
+    {.group    = "storage tier",
+     .name     = "prefetch-policy",
+     .kind     = PL_OPTION_CHOICE,
+     .fallback = "timeout",
+     .help     = "Does a prompt wait for its pages from storage? No; until all "
+                 "are there; or for a second and a quarter of one for each "
+                 "1,024 tokens, in virtual time.",
+     WORDS("best_effort", "wait_complete", "timeout"),
+     .verbs    = RUN,
+     .recorded = true,
+     AT(prefetch_policy)},
+    {.group    = "storage tier",
+     .name     = "prefetch-threshold",
+     .kind     = PL_OPTION_INTEGER,
+     .fallback = "256",
+     .unit     = "tokens",
+     .help     = "Fewer tokens on storage are not worth a fetch.",
+     .min      = 0,
+     .max      = INT32_MAX,
+     .verbs    = RUN,
+     .recorded = true,
+     AT(prefetch_threshold)},
+    {.group = "storage tier",
+     .name  = "from",
+     .kind  = PL_OPTION_STRING,
+     .unit  = "path",
+     .help  = "Start with what a folder of an earlier run keeps, whatever its "
+              "ranks and pools were; or with the folder of the run that a "
+              "snapshot is of. With --storage on the same folder it is "
+              "continued, without it is read only. What is not of the same "
+              "model, dtype, layout and page size is a miss.",
+     .verbs = RUN,
+     AT(from)},
+    {.group    = "storage tier",
+     .name     = "resume",
+     .kind     = PL_OPTION_FLAG,
+     .fallback = "false",
+     .help     = "Pass over the requests that --from says are finished; the "
+                 "trace must be the same.",
+     .verbs    = RUN,
+     .recorded = true,
+     AT(resume)},
 
     {.group    = "policies",
      .name     = "ownership",

@@ -323,6 +323,79 @@ static pl_status_t check_executor(pl_options_t *o, const pl_log_t *log)
     return PL_OK;
 }
 
+/* Is the option as if it had not been given? */
+static bool is_default(const pl_options_t *o, const char *name)
+{
+    const pl_option_table_t *table = pl_options_table();
+    bool same                      = false;
+
+    for (size_t i = 0; i < table->n; i++) {
+        const pl_option_t *option = &table->options[i];
+        char *text                = NULL;
+
+        if ((strcmp(option->name, name) == 0) &&
+            (pl_option_value_text(option, o, &text) == PL_OK)) {
+            same = strcmp(text, option->fallback) == 0;
+            free(text);
+        }
+    }
+    return same;
+}
+
+/* Both ways to say how large a tier is. */
+static pl_status_t check_size(const pl_options_t *o, const char *name,
+                              int64_t bytes, const pl_log_t *log)
+{
+    char pages[32];
+
+    (void)snprintf(pages, sizeof(pages), "%s-pages", name);
+    if ((bytes > 0) && !is_default(o, pages)) {
+        pl_log(
+            log, PL_LOG_ERROR,
+            "options --%s-pages and --%s-gb: both say how large the tier is; "
+            "leave one of them out",
+            name, name);
+        return PL_ERR_ARGUMENT;
+    }
+    return PL_OK;
+}
+
+static pl_status_t refuse(const pl_log_t *log, const char *text)
+{
+    pl_log(log, PL_LOG_ERROR, "%s", text);
+    return PL_ERR_ARGUMENT;
+}
+
+static pl_status_t check_storage(const pl_options_t *o, const pl_log_t *log)
+{
+    bool sized =
+        (o->storage_pages != PL_OPTION_UNLIMITED) || (o->storage_gb > 0);
+    bool cost = o->executor == PL_OPT_EXECUTOR_COST;
+    bool host = (o->host_pages != 0) || (o->host_gb > 0);
+
+    PL_TRY(check_size(o, "host", o->host_gb, log));
+    PL_TRY(check_size(o, "storage", o->storage_gb, log));
+    if (cost && ((o->storage != NULL) || (o->from != NULL))) {
+        return refuse(log, "options --storage and --from: --executor cost "
+                           "moves no bytes; give --storage-pages or "
+                           "--storage-gb alone");
+    }
+    if (!cost && sized && (o->storage == NULL)) {
+        return refuse(log, "options --storage-pages and --storage-gb: where "
+                           "to? name a folder with --storage");
+    }
+    if (!host && (sized || (o->storage != NULL) || (o->from != NULL))) {
+        return refuse(log, "option --host-pages 0: pages go to storage and "
+                           "back through the host tier; give it some, or leave "
+                           "the storage options out");
+    }
+    if (o->resume && (o->from == NULL)) {
+        return refuse(log, "option --resume: go on with what? name a storage "
+                           "folder or a snapshot with --from");
+    }
+    return PL_OK;
+}
+
 pl_status_t pl_options_check(pl_options_t *options, const pl_log_t *log)
 {
     const pl_options_t *o = options;
@@ -338,5 +411,6 @@ pl_status_t pl_options_check(pl_options_t *options, const pl_log_t *log)
     PL_TRY(check_pool(o, "decode-host-pages", o->decode_host_pages, 1, log));
     PL_TRY(check_events(options, log));
     PL_TRY(check_snapshots(options, log));
+    PL_TRY(check_storage(o, log));
     return check_ownership(options, log);
 }

@@ -43,6 +43,11 @@ enum {
     PL_OPT_WRITE_THROUGH_SELECTIVE,
     PL_OPT_WRITE_BACK
 };
+enum {
+    PL_OPT_PREFETCH_BEST_EFFORT,
+    PL_OPT_PREFETCH_WAIT_COMPLETE,
+    PL_OPT_PREFETCH_TIMEOUT
+};
 enum { PL_OPT_TIER_DEVICE, PL_OPT_TIER_HOST };
 enum { PL_OPT_VERIFY_OFF, PL_OPT_VERIFY_DIGEST, PL_OPT_VERIFY_FULL };
 
@@ -77,9 +82,19 @@ typedef struct pl_options {
     int64_t chunk;             /* tokens */
     int64_t device_pages;      /* or PL_OPTION_UNLIMITED; scratch included */
     int64_t host_pages;        /* or PL_OPTION_UNLIMITED */
+    int64_t host_gb;           /* bytes; 0: host_pages counts */
     int64_t decode_pages;      /* or PL_OPTION_UNLIMITED; scratch included */
     int64_t decode_host_pages; /* or PL_OPTION_UNLIMITED */
     int64_t max_batch;         /* requests */
+
+    /* storage tier */
+    char *storage;              /* folder */
+    int64_t storage_pages;      /* or PL_OPTION_UNLIMITED */
+    int64_t storage_gb;         /* bytes; 0: storage_pages counts */
+    int32_t prefetch_policy;    /* PL_OPT_PREFETCH_ */
+    int64_t prefetch_threshold; /* tokens */
+    char *from;                 /* folder, or snapshot */
+    bool resume;
 
     /* policies */
     char *ownership_text;

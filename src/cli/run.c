@@ -16,6 +16,7 @@
 #include "cli/run_model.h"
 #include "cli/run_notes.h"
 #include "cli/run_snapshot.h"
+#include "cli/run_storage.h"
 #include "comm/mpi_session.h"
 #include "engine/event_log.h"
 #include "engine/sharing.h"
@@ -31,6 +32,7 @@ typedef struct run {
     char *command;
     int32_t *shared; /* engine/sharing.h, for the snapshot: with, then pages */
     pl_run_snapshot_t snapshot;
+    pl_run_storage_t storage;
     struct timespec started, told;
 } run_t;
 
@@ -288,6 +290,9 @@ static pl_status_t fill_params(run_t *run)
             strcmp(pl_trace_format(run->trace), "prompts") == 0;
         PL_TRY(pl_cli_model_params(&run->model, run->cli, params));
     }
+    run->storage.cli = run->cli;
+    run->storage.log = log_of_rank0(run);
+    PL_TRY(pl_run_storage_sizes(&run->storage, params));
     return parse_injections(run);
 }
 
@@ -388,6 +393,16 @@ static pl_status_t prepare(run_t *run)
     return open_snapshot(run);
 }
 
+/* Collective; comm NULL: all ranks are here. */
+static pl_status_t open_storage(run_t *run, pl_comm_t *comm)
+{
+    PL_TRY(pl_run_storage_open(&run->storage, run->trace, &run->model, comm,
+                               &run->params));
+    run->snapshot.requests = run->storage.requests;
+    run->snapshot.storage  = run->storage.place;
+    return PL_OK;
+}
+
 static double timeout_s(const run_t *run)
 {
     return 1e-9 * (double)run->cli->options.timeout_ns;
@@ -397,6 +412,9 @@ static int run_local(run_t *run)
 {
     pl_status_t status = prepare(run);
 
+    if (status == PL_OK) {
+        status = open_storage(run, NULL);
+    }
     if (status == PL_OK) {
         bool cost = run->cli->options.executor == PL_OPT_EXECUTOR_COST;
         int n     = cost ? 1 : (int)run->cli->options.ranks;
@@ -451,6 +469,9 @@ static int run_mpi(run_t *run)
     }
     status = pl_comm_agree_status(comm, prepare(run));
     if (status == PL_OK) {
+        status = open_storage(run, comm);
+    }
+    if (status == PL_OK) {
         status = pl_comm_agree_status(comm, open_logs(run, session.rank, 1));
     }
     if (status == PL_OK) {
@@ -475,6 +496,7 @@ int pl_cli_run(const pl_cli_t *cli)
     }
     free(run.logs);
     pl_run_snapshot_close(&run.snapshot);
+    pl_run_storage_close(&run.storage);
     pl_cli_model_close(&run.model);
     pl_trace_close(run.trace);
     free(run.command);

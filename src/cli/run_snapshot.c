@@ -8,7 +8,7 @@
 #include "exec/memory.h"
 #include "store/snapshot.h"
 
-enum { N_COUNTERS = 2 * PL_OP_KINDS + 3, MOST_TIMING = 6, N_ABOUT = 4 };
+enum { N_COUNTERS = 2 * PL_OP_KINDS + 4, MOST_TIMING = 6, N_ABOUT = 6 };
 
 static int64_t ns_since(const struct timespec *then)
 {
@@ -45,6 +45,8 @@ static size_t list_counters(const pl_exec_counters_t *c, names_t *names,
     list[n++] = (pl_snapshot_number_t){"view_pages", c->view_pages};
     list[n++] = (pl_snapshot_number_t){"page_checks", c->page_checks};
     list[n++] = (pl_snapshot_number_t){"poisoned_pages", c->poisoned_pages};
+    list[n++] =
+        (pl_snapshot_number_t){"bad_storage_pages", c->bad_storage_pages};
     return n;
 }
 
@@ -89,6 +91,10 @@ static void fill_about(const pl_run_snapshot_t *snapshot, sheet_t *sheet)
     sheet->about[2] = (pl_snapshot_text_t){"command", snapshot->command};
     sheet->about[3] =
         (pl_snapshot_text_t){"trace", snapshot->cli->options.trace};
+    sheet->about[4] = (pl_snapshot_text_t){
+        "requests", snapshot->requests == NULL ? "" : snapshot->requests};
+    sheet->about[5] = (pl_snapshot_text_t){
+        "storage", snapshot->storage == NULL ? "" : snapshot->storage};
 }
 
 /* `sheet` is zeroed, and the caller's to free (its options). */

@@ -17,6 +17,8 @@ typedef struct pl_run_snapshot {
     const char *command;
     pl_event_log_t *const *logs; /* by rank */
     const int32_t *shared;       /* on rank 0; engine/sharing.h */
+    const char *requests;        /* on rank 0: their hash (run_prior.h) */
+    const char *storage;         /* on rank 0: folder of the tier, or NULL */
     struct timespec started;
 
     pl_series_t *series; /* rank 0 with --snapshot-every, else NULL */

@@ -13,6 +13,7 @@ typedef struct summary {
     pl_metrics_t metrics;
     uint64_t digest; /* of all requests' KV digests, in order */
     bool has_digest;
+    int64_t n_prior; /* of them, of requests that were finished before */
 } summary_t;
 
 /* One number for all digests; equal for every way to run the same requests. */
@@ -23,8 +24,9 @@ static void fold_digests(summary_t *s)
     for (int32_t i = 0; i < results->n_requests; i++) {
         if (results->has_digest[i] != 0) {
             s->has_digest = true;
-            s->digest     = pl_fold64(s->digest, (uint64_t)i);
-            s->digest     = pl_fold64(s->digest, results->digests[i]);
+            s->n_prior += pl_engine_record(s->engine, i)->skipped ? 1 : 0;
+            s->digest = pl_fold64(s->digest, (uint64_t)i);
+            s->digest = pl_fold64(s->digest, results->digests[i]);
         }
     }
 }
@@ -51,13 +53,37 @@ static void moves_row(pl_table_t *table, const char *name, int64_t operations,
                       int64_t pages, int64_t bytes)
 {
     pl_table_cell(table, "%s", name);
-    pl_table_cell(table, "%" PRId64, operations);
+    if (operations >= 0) {
+        pl_table_cell(table, "%" PRId64, operations);
+    } else {
+        pl_table_cell(table, "%s", "");
+    }
     pl_table_cell(table, "%" PRId64, pages);
     if (bytes >= 0) {
         pl_table_cell(table, "%.1f", (double)bytes / (1 << 20));
     } else {
         pl_table_cell(table, "%s", "");
     }
+}
+
+/* Of the storage tier, if there is one. */
+static void storage_rows(const summary_t *s, pl_table_t *table)
+{
+    const pl_storage_t *storage = pl_engine_storage(s->engine);
+    const pl_exec_counters_t *x = &s->results->counters;
+    const pl_storage_counters_t *c;
+
+    if (storage == NULL) {
+        return;
+    }
+    c = pl_storage_counters(storage);
+    moves_row(table, "stored", c->stores, x->pages[PL_OP_STORE],
+              x->bytes[PL_OP_STORE]);
+    moves_row(table, "fetched from storage", c->fetches, x->pages[PL_OP_FETCH],
+              x->bytes[PL_OP_FETCH]);
+    moves_row(table, "evicted from storage", -1, c->evicted_pages, -1);
+    moves_row(table, "kept on storage in the end", -1,
+              pl_storage_n_kept(storage), -1);
 }
 
 static pl_status_t print_moves(const summary_t *s)
@@ -81,6 +107,7 @@ static pl_status_t print_moves(const summary_t *s)
               x->pages[PL_OP_OFFLOAD], x->bytes[PL_OP_OFFLOAD]);
     moves_row(table, "resumed by decode", e->resumes, x->pages[PL_OP_RESUME],
               x->bytes[PL_OP_RESUME]);
+    storage_rows(s, table);
     return pl_report_table(table);
 }
 
@@ -95,6 +122,7 @@ static pl_status_t print_counts(const summary_t *s)
     const pl_hicache_counters_t *h =
         pl_hicache_counters(pl_engine_cache(s->engine));
     const pl_engine_counters_t *e = pl_engine_counters(s->engine);
+    const pl_storage_t *storage   = pl_engine_storage(s->engine);
     const pl_metrics_t *m         = &s->metrics;
     pl_table_t *table = pl_table_open("lanes and decisions<,times>");
 
@@ -108,6 +136,16 @@ static pl_status_t print_counts(const summary_t *s)
     count_row(table, "prompts admitted anew", m->readmissions);
     count_row(table, "reservations failed", e->reservations_failed);
     count_row(table, "operations failed", e->operations_failed);
+    if (storage != NULL) {
+        const pl_storage_counters_t *c = pl_storage_counters(storage);
+
+        count_row(table, "stores skipped", c->stores_skipped);
+        count_row(table, "stores that failed", c->stores_failed);
+        count_row(table, "indexes published", c->publications);
+        count_row(table, "publications that failed", c->publications_failed);
+        count_row(table, "bad pages on storage",
+                  s->results->counters.bad_storage_pages);
+    }
     count_row(table, "ticks", e->ticks);
     return pl_report_table(table);
 }
@@ -116,6 +154,12 @@ static void print_verdict(const summary_t *s)
 {
     const pl_metrics_t *m = &s->metrics;
 
+    if (m->n_skipped > 0) {
+        printf("%" PRId64 " requests were finished before%s.\n", m->n_skipped,
+               s->n_prior == m->n_skipped ? "; their digests and tokens are "
+                                            "those of then"
+                                          : "");
+    }
     if (m->n_failed > 0) {
         printf("%" PRId64 " requests failed and were recorded as failed.\n",
                m->n_failed);
@@ -127,10 +171,14 @@ static void print_verdict(const summary_t *s)
     if (s->has_digest) {
         char which[64] = "all requests";
 
-        if (m->n_failed > 0) {
+        if (s->n_prior < m->n_skipped) {
+            (void)snprintf(
+                which, sizeof(which), "the %" PRId64 " requests of this run%s",
+                m->n_completed, m->n_failed > 0 ? " that did not fail" : "");
+        } else if (m->n_failed > 0) {
             (void)snprintf(which, sizeof(which),
                            "the %" PRId64 " requests that did not fail",
-                           m->n_completed);
+                           m->n_completed + m->n_skipped);
         }
         printf("KV digest of %s: %016" PRIx64 "\n", which, s->digest);
     }
@@ -169,6 +217,29 @@ static void add_cache(json_object *root, const summary_t *s)
     pl_json_integer(root, "host_dropped_pages", h->host_dropped_pages);
 }
 
+static void add_storage(json_object *root, const summary_t *s)
+{
+    const pl_storage_t *storage      = pl_engine_storage(s->engine);
+    const pl_storage_counters_t none = {0};
+    const pl_storage_counters_t *c =
+        storage == NULL ? &none : pl_storage_counters(storage);
+
+    pl_json_integer(root, "storage_stores", c->stores);
+    pl_json_integer(root, "storage_store_pages", c->store_pages);
+    pl_json_integer(root, "storage_stores_failed", c->stores_failed);
+    pl_json_integer(root, "storage_stores_skipped", c->stores_skipped);
+    pl_json_integer(root, "storage_fetches", c->fetches);
+    pl_json_integer(root, "storage_fetch_pages", c->fetch_pages);
+    pl_json_integer(root, "storage_fetched_pages", c->fetched_pages);
+    pl_json_integer(root, "storage_bad_pages", c->bad_pages);
+    pl_json_integer(root, "storage_evicted_pages", c->evicted_pages);
+    pl_json_integer(root, "storage_publications", c->publications);
+    pl_json_integer(root, "storage_publications_failed",
+                    c->publications_failed);
+    pl_json_integer(root, "storage_kept_pages",
+                    storage == NULL ? 0 : pl_storage_n_kept(storage));
+}
+
 static void add_moves(json_object *root, const summary_t *s)
 {
     const pl_engine_counters_t *e = pl_engine_counters(s->engine);
@@ -197,6 +268,7 @@ static pl_status_t print_json(const summary_t *s)
 
     pl_report_json(root, &s->metrics);
     add_cache(root, s);
+    add_storage(root, s);
     add_moves(root, s);
     if (s->has_digest) {
         pl_json_digest(root, "kv_digest", s->digest);

@@ -262,8 +262,8 @@ static pl_status_t start(pl_exec_t *exec, pl_disk_io_t *io)
                                         .headers  = io->headers,
                                         .pieces   = io->pieces,
                                         .n_pieces = io->n_pieces};
-    pl_storage_run_t run = {.n_requests = exec->plan->n_requests,
-                            .finished   = exec->plan->finished};
+    pl_storage_run_t run             = {.n_requests = exec->plan->n_requests,
+                                        .finished   = exec->plan->finished};
 
     switch (io->kind) {
     case PL_OP_STORE:
@@ -335,9 +335,9 @@ static void stamp(pl_exec_t *exec, const pl_disk_io_t *io, int32_t i, bool good)
         for (int32_t layer = 0; layer < exec->n_layers; layer++) {
             if (pl_store_has(&store->layout, which, layer)) {
                 *pl_store_header(store, which, layer, page->slot) =
-                    (pl_page_header_t){
-                        .guard  = good ? page->guard : PL_GUARD_NEVER,
-                        .digest = good ? io->digests[piece] : 0};
+                    (pl_page_header_t){.guard =
+                                           good ? page->guard : PL_GUARD_NEVER,
+                                       .digest = good ? io->digests[piece] : 0};
                 piece++;
             }
         }
@@ -352,8 +352,8 @@ static void note_bad(pl_exec_t *exec, pl_disk_ios_t *ios,
     exec->counters->bad_storage_pages++;
     if (!ios->warned) {
         pl_log(exec->log, PL_LOG_WARN,
-               "storage: page %" PRId32 " of request %" PRId32
-               " (set %" PRId32 ", rank %" PRId32 ", slot %" PRId32
+               "storage: page %" PRId32 " of request %" PRId32 " (set %" PRId32
+               ", rank %" PRId32 ", slot %" PRId32
                ") is not what was written there; it is computed anew, and "
                "further such pages are counted",
                io->first_page + io->pages[i].index, io->request,

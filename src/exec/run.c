@@ -106,10 +106,11 @@ static pl_status_t check_params(const pl_run_params_t *params,
     }
     if (!is_cost(params) && (engine->storage_pages != 0) &&
         (params->storage == NULL)) {
-        pl_log(log, PL_LOG_ERROR,
-               "executor %s needs a place for its storage tier: give --storage, "
-               "or --executor cost",
-               params->executor);
+        pl_log(
+            log, PL_LOG_ERROR,
+            "executor %s needs a place for its storage tier: give --storage, "
+            "or --executor cost",
+            params->executor);
         return PL_ERR_ARGUMENT;
     }
     layout = layout_of(params, 0);
@@ -389,15 +390,15 @@ static pl_status_t run_rank(run_rank_t *run)
     const pl_run_params_t *params = run->params;
 
     PL_TRY(open_rank(run));
-    run->runner = (pl_runner_params_t){.debug     = params->debug,
-                                       .seed      = params->engine.seed,
-                                       .reproduce = params->reproduce,
-                                       .report    = params->report,
-                                       .observer  = params->observer,
-                                       .task      = {pl_run_is_due,
-                                                     pl_run_record, run},
-                                       .inject    = &run->inject,
-                                       .log       = &run->log.log};
+    run->runner =
+        (pl_runner_params_t){.debug     = params->debug,
+                             .seed      = params->engine.seed,
+                             .reproduce = params->reproduce,
+                             .report    = params->report,
+                             .observer  = params->observer,
+                             .task      = {pl_run_is_due, pl_run_record, run},
+                             .inject    = &run->inject,
+                             .log       = &run->log.log};
     PL_TRY(pl_runner_run(&run->runner, run->engine, run->executor, run->comm));
     PL_TRY(pl_engine_check(run->engine));
     return pl_run_collect(run);

@@ -53,7 +53,8 @@ typedef struct pl_run_recorder {
     /* At the end of a tick that was: all ranks stand still. */
     void (*take)(void *context, const pl_engine_t *engine,
                  const pl_run_results_t *results);
-    /* At the end of every other tick: a slice of the work that take() has left. */
+    /* At the end of every other tick: a slice of the work that take() has left.
+     */
     void (*step)(void *context);
     void *context;
 } pl_run_recorder_t;

@@ -19,9 +19,9 @@ static uint64_t fold_real(uint64_t h, double value)
 
 static uint64_t fold_rope(uint64_t h, const pl_rope_t *rope)
 {
-    const double reals[] = {rope->theta,     rope->factor,
-                            rope->beta_fast, rope->beta_slow,
-                            rope->mscale,    rope->mscale_all_dim,
+    const double reals[] = {rope->theta,           rope->factor,
+                            rope->beta_fast,       rope->beta_slow,
+                            rope->mscale,          rope->mscale_all_dim,
                             rope->attention_factor};
 
     for (size_t i = 0; i < sizeof(reals) / sizeof(reals[0]); i++) {
@@ -121,12 +121,12 @@ static uint64_t fold_layer(uint64_t h, const pl_layer_weights_t *layer,
                            int32_t n_experts)
 {
     const pl_tensor_t *const tensors[] = {
-        &layer->input_norm, &layer->post_norm,    &layer->q_a,
-        &layer->q_a_norm,   &layer->q_b,          &layer->kv_a,
-        &layer->kv_a_norm,  &layer->kv_b,         &layer->o,
-        &layer->index_q_b,  &layer->index_k,      &layer->index_k_norm,
-        &layer->index_k_norm_bias,                &layer->index_weights,
-        &layer->router,     &layer->router_bias};
+        &layer->input_norm,        &layer->post_norm,     &layer->q_a,
+        &layer->q_a_norm,          &layer->q_b,           &layer->kv_a,
+        &layer->kv_a_norm,         &layer->kv_b,          &layer->o,
+        &layer->index_q_b,         &layer->index_k,       &layer->index_k_norm,
+        &layer->index_k_norm_bias, &layer->index_weights, &layer->router,
+        &layer->router_bias};
 
     for (size_t i = 0; i < sizeof(tensors) / sizeof(tensors[0]); i++) {
         h = fold_tensor(h, tensors[i], SAMPLES);

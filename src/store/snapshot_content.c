@@ -92,6 +92,7 @@ static const field_t FIELDS[] = {
     I32(generated_tokens, "token", "tokens generated"),
     I32(device_hit_tokens, "token", "of the prompt, found on the device tier"),
     I32(host_hit_tokens, "token", "of the prompt, loaded from the host tier"),
+    I32(storage_hit_tokens, "token", "of the prompt, fetched from storage"),
     I32(cut_pages, "page", "of the hit, given up because a lane was short"),
     I32(home, "1", "rank that decoded it last; -1: none"),
     I32(preemptions, "1", "times it was sent to the decode host buffer"),
@@ -220,7 +221,7 @@ static void add_requests(const pl_snapshot_input_t *input,
                          pl_content_t *content)
 {
     size_t n = requests_of(input);
-    uint8_t *failed;
+    uint8_t *failed, *skipped;
 
     pl_content_group(content, "/requests");
     add_fields(input, content);
@@ -229,6 +230,12 @@ static void add_requests(const pl_snapshot_input_t *input,
                                 "1: recorded as failed");
     for (size_t i = 0; (failed != NULL) && (i < n); i++) {
         failed[i] = pl_engine_record(input->engine, (int32_t)i)->failed ? 1 : 0;
+    }
+    skipped = add_request_column(content, "skipped", PL_ITEM_U8, n, NULL, "1",
+                                 "1: finished before this run");
+    for (size_t i = 0; (skipped != NULL) && (i < n); i++) {
+        skipped[i] =
+            pl_engine_record(input->engine, (int32_t)i)->skipped ? 1 : 0;
     }
     (void)add_request_column(content, "digest", PL_ITEM_U64, n, input->digests,
                              "1", "digest of the prompt rows decode received");
@@ -454,12 +461,45 @@ static void add_cache_counters(const pl_engine_t *engine, pl_content_t *content)
     }
 }
 
+static void add_storage_counters(const pl_engine_t *engine,
+                                 pl_content_t *content)
+{
+    const pl_storage_t *storage      = pl_engine_storage(engine);
+    const pl_storage_counters_t none = {0};
+    const pl_storage_counters_t *c =
+        storage == NULL ? &none : pl_storage_counters(storage);
+    const struct {
+        const char *name;
+        int64_t value;
+    } counters[] = {
+        {"stores", c->stores},
+        {"store_pages", c->store_pages},
+        {"stores_failed", c->stores_failed},
+        {"stores_skipped", c->stores_skipped},
+        {"fetches", c->fetches},
+        {"fetch_pages", c->fetch_pages},
+        {"fetched_pages", c->fetched_pages},
+        {"bad_pages", c->bad_pages},
+        {"evicted_pages", c->evicted_pages},
+        {"publications", c->publications},
+        {"publications_failed", c->publications_failed},
+        {"kept_pages", storage == NULL ? 0 : pl_storage_n_kept(storage)},
+    };
+
+    pl_content_group(content, "/counters/storage");
+    for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
+        pl_content_integer(content, "/counters/storage", counters[i].name,
+                           counters[i].value);
+    }
+}
+
 static void add_counters(const pl_snapshot_input_t *input,
                          pl_content_t *content)
 {
     pl_content_group(content, "/counters");
     add_engine_counters(input->engine, content);
     add_cache_counters(input->engine, content);
+    add_storage_counters(input->engine, content);
     pl_content_group(content, "/counters/data");
     for (size_t i = 0; i < input->n_data_counters; i++) {
         pl_content_integer(content, "/counters/data",

@@ -19,6 +19,7 @@ import io
 import json
 import os
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -38,7 +39,8 @@ TIERS = {
                   block=64, args=["--block-tokens", "64"]),
 }
 BASE = dict(c=8, d=0, page=64, chunk=512, policy="write_through",
-            ownership="zigzag", comm="local", device="cpu", explore=0)
+            ownership="zigzag", comm="local", device="cpu", explore=0,
+            storage="no")
 
 
 def axes(tier):
@@ -52,7 +54,12 @@ def axes(tier):
         points += [dict(ownership="replicated"),
                    dict(chunk=64), dict(comm="mpi", c=3, d=1),
                    dict(comm="mpi", c=2, device="guard", explore=3),
-                   dict(device="guard", explore=2, d=1)]
+                   dict(device="guard", explore=2, d=1),
+                   dict(storage="fetch"),
+                   dict(storage="fetch", comm="mpi", c=3, d=1),
+                   dict(storage="fetch", c=3, ownership="replicated"),
+                   dict(storage="small", policy="write_back", page=16),
+                   dict(storage="fetch", device="guard", explore=3, c=4)]
     return points
 
 
@@ -66,7 +73,8 @@ def corner(rng):
                                       "replicated"]),
                 comm=rng.choice(["local", "local", "mpi"]),
                 device=rng.choice(["cpu", "guard"]),
-                explore=rng.choice([0, 4]))
+                explore=rng.choice([0, 4]),
+                storage=rng.choice(["no", "small"]))
 
 
 def pages(total_at_base, point):
@@ -76,13 +84,26 @@ def pages(total_at_base, point):
     return max(tokens // (lanes * point["page"]), 1)
 
 
+def tiers(sizes, point, folder):
+    """The host tier; with storage behind it a small one, so that what is hit
+    comes from there.  `small` storage has to evict, too."""
+    host = pages(sizes["host_pages"], point)
+    if point["storage"] == "no":
+        return ["--host-pages", host]
+    args = ["--host-pages", max(host // 6, 8), "--storage", folder,
+            "--prefetch-policy", "wait_complete", "--prefetch-threshold", 16]
+    if point["storage"] == "small":
+        args += ["--storage-pages", max(host // 2, 8)]
+    return args
+
+
 def arguments(trace, tier, point, snapshot):
     sizes = TIERS[tier]
     return ["--trace", trace, *sizes["args"],
             "--ranks", point["c"] + point["d"], "--decode-ranks", point["d"],
             "--page-size", point["page"], "--chunk", point["chunk"],
             "--device-pages", pages(sizes["device_pages"], point),
-            "--host-pages", pages(sizes["host_pages"], point),
+            *tiers(sizes, point, snapshot + ".tier"),
             "--decode-pages",
             sizes["decode_pages"] * BASE["page"] // point["page"],
             "--write-policy", point["policy"],
@@ -108,7 +129,8 @@ def unexplained(s):
     requests where that does not add up."""
     r, page = s.requests, int(s.layout["page_tokens"])
     asked = -(-r["prompt_tokens"] // page)
-    hit = (r["device_hit_tokens"] + r["host_hit_tokens"]) // page
+    hit = (r["device_hit_tokens"] + r["host_hit_tokens"] +
+           r["storage_hit_tokens"]) // page
     missed = sum(column for name, column in r.items()
                  if name.startswith("miss_"))
     return int(((hit + missed != asked) & (r["failed"] == 0)).sum())
@@ -158,7 +180,7 @@ class Grid:
         self.args, self.trace, self.folder = args, trace, folder
         self.first, self.n, self.failed = None, 0, 0
 
-    def verdict(self, run, snapshot):
+    def verdict(self, point, run, snapshot):
         if run.status != 0:
             return f"exit {run.status}: {run.stderr.strip()[-600:]}"
         found = pagelane_run.Snapshot(snapshot)
@@ -166,6 +188,11 @@ class Grid:
         field = differs(self.first, found)
         if field is not None:
             return f"{field} differs"
+        if point["storage"] == "fetch" and \
+                found.storage["fetched_pages"] == 0:
+            return "nothing was fetched from storage"
+        if found.data["bad_storage_pages"] > 0:
+            return "pages on storage are bad"
         field = pagelane_run.summary_differs(run.json(), found)
         if field is not None:
             return field
@@ -186,14 +213,16 @@ class Grid:
             self.args.program, timeout=1200, *arguments(
                 self.trace, self.args.tier, point, snapshot))
         took = time.monotonic() - start
-        verdict = self.verdict(run, snapshot)
+        verdict = self.verdict(point, run, snapshot)
         print(f"  {name:60s} {took:6.1f} s  {verdict}", flush=True)
         if verdict != "equal":
             self.failed += 1
             print("    " + " ".join(run.line), flush=True)
         self.n += 1
-        if not self.args.keep and os.path.exists(snapshot):
-            os.unlink(snapshot)
+        if not self.args.keep:
+            shutil.rmtree(snapshot + ".tier", ignore_errors=True)
+            if os.path.exists(snapshot):
+                os.unlink(snapshot)
 
     def golden(self):
         bad = ["the base point failed"] if self.first is None else \

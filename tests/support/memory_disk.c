@@ -133,8 +133,8 @@ static pl_status_t begin(pl_storage_door_t *self, kind_t kind,
 
         job.io        = *io;
         job.io.places = copy_of(io->places, n * sizeof(*io->places));
-        job.io.pieces = copy_of(io->pieces, n * (size_t)io->n_pieces *
-                                                sizeof(*io->pieces));
+        job.io.pieces =
+            copy_of(io->pieces, n * (size_t)io->n_pieces * sizeof(*io->pieces));
         if (kind == WRITE) {
             job.io.headers = copy_of(io->headers, n * sizeof(*io->headers));
         }

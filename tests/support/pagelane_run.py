@@ -102,6 +102,8 @@ class Snapshot:
             self.engine, self.cache, self.data = (
                 {k: int(v) for k, v in file["counters"][group].attrs.items()}
                 for group in ("engine", "cache", "data"))
+            self.storage = {k: int(v) for k, v in
+                            file["counters/storage"].attrs.items()}
 
     def sum(self, name):
         return int(self.requests[name].sum())
@@ -140,26 +142,30 @@ def spread(values):
 
 def summary_of(s):
     """What --json says of a run, computed anew from its snapshot."""
-    r, good = s.requests, s.requests["failed"] == 0
+    r = s.requests
+    good = (r["failed"] == 0) & (r["skipped"] == 0)
     of = {k: v[good] for k, v in r.items() if len(v) == len(good)}
     prompt = of["prompt_tokens"].astype(np.int64)
-    hit = of["device_hit_tokens"].astype(np.int64) + of["host_hit_tokens"]
+    hit = of["device_hit_tokens"].astype(np.int64) + of["host_hit_tokens"] + \
+        of["storage_hit_tokens"]
     seconds = (r["finished_ns"].max() - r["arrival_ns"][0]) / 1e9
     output = int(of["generated_tokens"].sum())
     many = of["generated_tokens"] >= 2
     tpot = (of["finished_ns"] - of["first_token_ns"])[many] // (
         of["generated_tokens"][many].astype(np.int64) - 1)
     want = {
-        "completed": int(good.sum()), "failed": int((~good).sum()),
-        "unfinished": 0, "storage_hit_tokens": 0, "finished_before": 0,
+        "completed": int(good.sum()), "failed": int(r["failed"].sum()),
+        "unfinished": 0,
         "duration": seconds, "total_input_tokens": int(prompt.sum()),
         "total_output_tokens": output,
         "request_throughput": int(good.sum()) / seconds,
         "output_throughput": output / seconds,
-        "hit_rate": hit.sum() / prompt.sum(),
-        "mean_request_hit_rate": (hit / prompt).sum() / good.sum(),
+        "hit_rate": hit.sum() / max(prompt.sum(), 1),
+        "mean_request_hit_rate": (hit / prompt).sum() / max(good.sum(), 1),
         "device_hit_tokens": int(of["device_hit_tokens"].sum()),
         "host_hit_tokens": int(of["host_hit_tokens"].sum()),
+        "storage_hit_tokens": int(of["storage_hit_tokens"].sum()),
+        "finished_before": int(r["skipped"].sum()),
         "computed_tokens": int((prompt - hit).sum()),
         "reentries": int(r["reentries"].sum()),
         "page_checks": s.data.get("page_checks")}
@@ -184,6 +190,8 @@ def summary_of(s):
     for name, value in s.data.items():
         if name.endswith("_bytes_moved"):
             want[name] = value
+    for name, value in s.storage.items():
+        want["storage_" + name] = value
     if r["digest"].any():
         want["kv_digest"] = fold_digests(r["digest"])
     return want

@@ -124,8 +124,8 @@ START_TEST(processes_fetch_what_virtual_ranks_fetch)
     ck_assert_all(MPI_COMM_WORLD,
                   memcmp(&virtual_ranks->counters, &result->counters,
                          sizeof(result->counters)) == 0);
-    ck_assert_all(MPI_COMM_WORLD, (memory_disk_publications(disks[1]) > 0) ==
-                                      (rank == 0));
+    ck_assert_all(MPI_COMM_WORLD,
+                  (memory_disk_publications(disks[1]) > 0) == (rank == 0));
     exec_result_free(one);
     exec_result_free(virtual_ranks);
     exec_result_free(result);

@@ -171,9 +171,9 @@ START_TEST(gigabytes_are_exact)
     ck_assert_int_eq(values.room, 250000000);
     for (size_t i = 0; i < SAMPLE_TABLE.n; i++) {
         if (strcmp(SAMPLE_TABLE.options[i].name, "room") == 0) {
-            ck_assert_int_eq(pl_option_value_text(&SAMPLE_TABLE.options[i],
-                                                  &values, &text),
-                             PL_OK);
+            ck_assert_int_eq(
+                pl_option_value_text(&SAMPLE_TABLE.options[i], &values, &text),
+                PL_OK);
         }
     }
     ck_assert_str_eq(text, "0.25");

@@ -26,8 +26,8 @@ typedef struct rig_params {
     int32_t prompt_tokens; /* of every request */
     const char *device;
     pl_verify_t verify;
-    bool same_prompts; /* all requests ask the same */
-    bool replicated;   /* one lane that all prefill ranks hold */
+    bool same_prompts;   /* all requests ask the same */
+    bool replicated;     /* one lane that all prefill ranks hold */
     memory_disk_t *disk; /* NULL: no storage */
 } rig_params_t;
 

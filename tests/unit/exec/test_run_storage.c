@@ -1,5 +1,5 @@
-/* Whole runs with a storage tier behind a small host tier: what comes from there
- * changes no byte and no token, whoever has written it. */
+/* Whole runs with a storage tier behind a small host tier: what comes from
+ * there changes no byte and no token, whoever has written it. */
 #include "test_exec.h"
 
 #include <stdlib.h>
@@ -74,19 +74,54 @@ START_TEST(storage_changes_nothing)
         int32_t explore;
         pl_ownership_t ownership;
     } points[] = {
-        {1, 0, "cpu", PL_VERIFY_DIGEST, PL_PREFETCH_WAIT_COMPLETE, 0,
+        {1,
+         0,
+         "cpu",
+         PL_VERIFY_DIGEST,
+         PL_PREFETCH_WAIT_COMPLETE,
+         0,
          {.kind = PL_OWNERSHIP_ZIGZAG}},
-        {3, 0, "cpu", PL_VERIFY_DIGEST, PL_PREFETCH_WAIT_COMPLETE, 0,
+        {3,
+         0,
+         "cpu",
+         PL_VERIFY_DIGEST,
+         PL_PREFETCH_WAIT_COMPLETE,
+         0,
          {.kind = PL_OWNERSHIP_ZIGZAG}},
-        {4, 1, "guard", PL_VERIFY_FULL, PL_PREFETCH_WAIT_COMPLETE, 3,
+        {4,
+         1,
+         "guard",
+         PL_VERIFY_FULL,
+         PL_PREFETCH_WAIT_COMPLETE,
+         3,
          {.kind = PL_OWNERSHIP_ZIGZAG}},
-        {4, 0, "cpu", PL_VERIFY_OFF, PL_PREFETCH_WAIT_COMPLETE, 0,
+        {4,
+         0,
+         "cpu",
+         PL_VERIFY_OFF,
+         PL_PREFETCH_WAIT_COMPLETE,
+         0,
          {.kind = PL_OWNERSHIP_INTERLEAVE, .width = 1}},
-        {3, 1, "cpu", PL_VERIFY_DIGEST, PL_PREFETCH_TIMEOUT, 2,
+        {3,
+         1,
+         "cpu",
+         PL_VERIFY_DIGEST,
+         PL_PREFETCH_TIMEOUT,
+         2,
          {.kind = PL_OWNERSHIP_ZIGZAG}},
-        {8, 0, "cpu", PL_VERIFY_DIGEST, PL_PREFETCH_BEST_EFFORT, 0,
+        {8,
+         0,
+         "cpu",
+         PL_VERIFY_DIGEST,
+         PL_PREFETCH_BEST_EFFORT,
+         0,
          {.kind = PL_OWNERSHIP_ZIGZAG}},
-        {3, 0, "guard", PL_VERIFY_DIGEST, PL_PREFETCH_WAIT_COMPLETE, 0,
+        {3,
+         0,
+         "guard",
+         PL_VERIFY_DIGEST,
+         PL_PREFETCH_WAIT_COMPLETE,
+         0,
          {.kind = PL_OWNERSHIP_REPLICATED}},
     };
     pl_run_params_t params = with_storage(1, 0);

@@ -9,9 +9,9 @@
 #define MOST_WHOLE ((RIG_PROMPT - 1) / 3)
 
 /* Pages of at least 3 tokens: then one lane has room for them. */
-static const rig_point_t grid[] = {
-    {1, 0, 16, "cpu"}, {3, 0, 16, "cpu"},  {4, 0, 3, "cpu"},
-    {4, 1, 3, "cpu"},  {8, 2, 16, "guard"}, {3, 0, 10, "guard"}};
+static const rig_point_t grid[] = {{1, 0, 16, "cpu"},   {3, 0, 16, "cpu"},
+                                   {4, 0, 3, "cpu"},    {4, 1, 3, "cpu"},
+                                   {8, 2, 16, "guard"}, {3, 0, 10, "guard"}};
 
 #define N_GRID ((int)(sizeof(grid) / sizeof(grid[0])))
 
@@ -94,8 +94,8 @@ static uint64_t fetch(rig_t *rig, int first, const shelf_t *shelf,
     int64_t id;
 
     for (int32_t i = 0; i < whole; i++) {
-        owners[i] = (pl_owner_t)(first < 0 ? -first - 1
-                                           : (first + i) % rig_lanes(rig));
+        owners[i] =
+            (pl_owner_t)(first < 0 ? -first - 1 : (first + i) % rig_lanes(rig));
     }
     rig_take(rig->host_lanes, owners, whole, host);
     id = start_io(rig, PL_OP_FETCH, host, whole, shelf);
@@ -134,8 +134,8 @@ static void check_fetched(rig_t *rig, const rig_pages_t *host, int32_t whole,
         if (((bad >> i) & 1) != 0) {
             RIG_CHECK(rig, is_never(rig, slot));
         } else {
-            RIG_CHECK(rig, rig_holds(rig, PL_FREED_HOST, slot, 0, i,
-                                     RIG_PROMPT));
+            RIG_CHECK(rig,
+                      rig_holds(rig, PL_FREED_HOST, slot, 0, i, RIG_PROMPT));
         }
     }
 }
@@ -183,7 +183,7 @@ static void there_and_back(rig_t *rig, void *context)
     trip_t *out      = context;
     rig_pages_t host = {.n = 0}, other = {.n = 0};
     shelf_t shelf;
-    int32_t whole = shelve(rig, &shelf);
+    int32_t whole   = shelve(rig, &shelf);
     pl_owner_t lane = 0;
 
     /* Something else takes a slot, so that the pages come back elsewhere. */
@@ -224,9 +224,9 @@ static void cold_only(rig_t *rig, void *context)
 START_TEST(pages_come_back_as_they_were_stored)
 {
     static const pl_verify_t modes[] = {PL_VERIFY_DIGEST, PL_VERIFY_OFF};
-    rig_params_t params = rig_params_of(&grid[_i % N_GRID],
-                                        modes[_i / N_GRID % 2]);
-    int32_t whole       = (RIG_PROMPT - 1) / params.page_tokens;
+    rig_params_t params =
+        rig_params_of(&grid[_i % N_GRID], modes[_i / N_GRID % 2]);
+    int32_t whole = (RIG_PROMPT - 1) / params.page_tokens;
     int copies;
     char failed[512];
     trip_t cold = {0};

@@ -1,4 +1,5 @@
-/* model/fingerprint.h: whatever changes KV rows changes it, and nothing else. */
+/* model/fingerprint.h: whatever changes KV rows changes it, and nothing else.
+ */
 #include <check.h>
 #include <string.h>
 
@@ -36,11 +37,11 @@ END_TEST
 /* Put another model's tensor in the place of one. */
 START_TEST(every_tensor_counts)
 {
-    pl_weights_t *one = pl_test_weights(&config, 1);
-    pl_weights_t *two = pl_test_weights(&config, 2);
-    int32_t last      = config.n_layers - 1;
-    int32_t expert    = config.n_experts - 1;
-    uint64_t was      = pl_model_fingerprint(&config, one);
+    pl_weights_t *one              = pl_test_weights(&config, 1);
+    pl_weights_t *two              = pl_test_weights(&config, 2);
+    int32_t last                   = config.n_layers - 1;
+    int32_t expert                 = config.n_experts - 1;
+    uint64_t was                   = pl_model_fingerprint(&config, one);
     const pl_layer_weights_t *from = &two->layers[last];
     pl_layer_weights_t *to         = &one->layers[last];
     pl_tensor_t *tensors[]         = {&one->embed,

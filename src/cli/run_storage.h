@@ -1,0 +1,62 @@
+/* cli/run_storage.h - the storage tier of a run: what --storage, --from and
+ * --resume come to.
+ *
+ * Rank 0 looks at the folder, takes its lock and reads its index; all ranks get
+ * what it found.  Whatever cannot be used is told in one line and missed.
+ */
+#ifndef PL_CLI_RUN_STORAGE_H
+#define PL_CLI_RUN_STORAGE_H
+
+#include <pagelane/trace.h>
+
+#include "cli/cli.h"
+#include "cli/run_model.h"
+#include "cli/run_prior.h"
+#include "exec/run.h"
+#include "store/tier.h"
+
+/* Zeroed: no storage. */
+typedef struct pl_run_storage {
+    const pl_cli_t *cli;
+    const pl_log_t *log;  /* of what all ranks find alike: rank 0's, or NULL */
+    const char *requests; /* their hash as text, once it was opened; or NULL */
+    const char *place;    /* rank 0: the folder's absolute path; or NULL */
+    pl_run_prior_t prior; /* --resume */
+
+    /* private */
+    char *from;      /* rank 0: folder to start with, or NULL */
+    char *absolute;  /* of place */
+    bool read_only;  /* nothing is stored */
+    bool in_use;     /* there is a tier */
+    int32_t n_slots; /* of a rank's share */
+    char model[64], tokens[96], hash[PL_RUN_HASH_TEXT];
+    pl_store_layout_t layout;
+    pl_tier_identity_t identity;
+    uint64_t trace;
+    pl_inject_t inject;
+    pl_tier_lock_t *lock; /* rank 0 */
+    pl_tier_content_t content;
+    pl_files_journal_t *journal;
+    pl_files_t **files; /* [n_prefill] of the ranks that are here */
+    int32_t n_files;
+    pl_storage_opener_t opener;
+} pl_run_storage_t;
+
+/* Not collective: how many pages --host-gb, --storage-pages and --storage-gb
+ * are, into params->engine, with the policies.  PL_ERR_ARGUMENT, one line. */
+PL_MUST_CHECK pl_status_t pl_run_storage_sizes(pl_run_storage_t *storage,
+                                               pl_run_params_t *params);
+
+/* Collective (comm NULL: all ranks are in this process), after everything else
+ * of `params` is filled in: opens, and fills in what the run needs of it.
+ * PL_OK; PL_ERR_ARGUMENT, PL_ERR_INPUT, PL_ERR_IO, PL_ERR_MEMORY, one line. */
+PL_MUST_CHECK pl_status_t pl_run_storage_open(pl_run_storage_t *storage,
+                                              const pl_trace_t *trace,
+                                              const pl_cli_model_t *model,
+                                              pl_comm_t *comm,
+                                              pl_run_params_t *params);
+
+/* After the run, when its doors are closed. */
+void pl_run_storage_close(pl_run_storage_t *storage);
+
+#endif /* PL_CLI_RUN_STORAGE_H */
