@@ -20,7 +20,7 @@ static pl_status_t print_table(const char *path,
         printf("nothing is wrong\n");
         return PL_OK;
     }
-    table = pl_table_open("found<,count,first<");
+    table = pl_table_open("found<,count>,first<");
     for (int i = 0; i < PL_CHECK_KINDS; i++) {
         if (report->found[i].count > 0) {
             pl_table_cell(table, "%s", pl_check_text((pl_check_kind_t)i));
