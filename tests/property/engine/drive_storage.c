@@ -81,6 +81,20 @@ static void grow_array(void **items, size_t size, int64_t before, int64_t after)
            (size_t)(after - before + 1) * size);
 }
 
+/* What the index says that was found: of runs that died, another was not out.
+ */
+static void note_named(drive_disk_t *disk)
+{
+    memset(disk->named, 0, (size_t)disk->n_places + 1);
+    for (size_t i = 0; i < disk->index.n; i++) {
+        const pl_storage_place_t *place = &disk->index.items[i].place;
+        const struct disk_set *set      = &disk->sets[place->set];
+
+        disk->named[set->base + place->slot * set->n_ranks + place->rank] =
+            NAMED_OUT;
+    }
+}
+
 /* Places of the set that the run writes. */
 void drive_open_set(driver_t *driver)
 {
@@ -93,8 +107,13 @@ void drive_open_set(driver_t *driver)
     int64_t after;
 
     for (int64_t i = 0; i < disk->n_places; i++) { /* of runs that died */
+        disk->pool.bytes[i] =
+            disk->pool.writers[i] > 0 ? 0 : disk->pool.bytes[i];
         disk->pool.readers[i] = 0;
         disk->pool.writers[i] = 0;
+    }
+    if (disk->n_places > 0) {
+        note_named(disk);
     }
     if (driver->start.own_set < disk->n_sets) {
         MUST(slots <= room, "a set has become smaller");
