@@ -19,10 +19,18 @@ static const group_t GROUPS[] = {
     {"/layout", "layout<,value", "layout"},
     {"/counters/engine", "engine<,count>", "engine"},
     {"/counters/cache", "cache<,count>", "cache"},
+    {"/counters/storage", "storage<,count>", "storage"},
     {"/counters/data", "data plane<,count>", "data"},
 };
 
 enum { N_GROUPS = sizeof(GROUPS) / sizeof(GROUPS[0]), FIRST_COUNTERS = 2 };
+
+/* Files of the first versions have no storage counters. */
+static bool is_there(const pl_snapshot_t *snapshot, const group_t *group)
+{
+    return (strcmp(group->key, "storage") != 0) ||
+           pl_snapshot_has(snapshot, group->path);
+}
 
 /* ---- for people ---- */
 
@@ -81,7 +89,9 @@ static pl_status_t print_summary(const pl_snapshot_t *snapshot,
     PL_TRY(pl_report_misses(metrics));
     PL_TRY(pl_report_times(metrics));
     for (size_t i = 0; i < N_GROUPS; i++) {
-        PL_TRY(print_group(snapshot, &GROUPS[i], i + 1 == N_GROUPS));
+        if (is_there(snapshot, &GROUPS[i])) {
+            PL_TRY(print_group(snapshot, &GROUPS[i], i + 1 == N_GROUPS));
+        }
     }
     return PL_OK;
 }
@@ -123,9 +133,13 @@ static pl_status_t print_json(const pl_snapshot_t *snapshot,
                            json_object_new_string(version));
     json_object_object_add(object, "requests", requests_json(metrics));
     for (size_t i = 0; i < N_GROUPS; i++) {
-        json_object *group = json_object_new_object();
+        json_object *group;
         pl_status_t status;
 
+        if (!is_there(snapshot, &GROUPS[i])) {
+            continue;
+        }
+        group = json_object_new_object();
         json_object_object_add(i < FIRST_COUNTERS ? object : counters,
                                GROUPS[i].key, group);
         status =

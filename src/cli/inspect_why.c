@@ -117,37 +117,58 @@ static void unload(why_t *why)
 
 /* ---- which page was missed for which cause ---- */
 
-/* Pages of the prompt whose load-back ended badly: [*first_p, *end_p). */
-static void find_bad_load(const why_t *why, int64_t *first_p, int64_t *end_p)
+/* Pages of the prompt that a copy was to bring and did not: [first, end). */
+typedef struct span {
+    int64_t first, end;
+} span_t;
+
+/* Of the last load-back that failed, or the last fetch that brought too little,
+ * before the admission. */
+static span_t find_bad(const why_t *why, pl_kind_t begins, pl_kind_t ends)
 {
     const pl_events_t *events = &why->events;
-    int64_t op                = 0;
-    size_t n                  = 0;
+    span_t asked = {0, 0}, bad = {0, 0};
+    int64_t op = 0;
 
-    *first_p = *end_p = 0;
     for (size_t i = 0; (i < events->n) && (i < why->admitted); i++) {
         pl_kind_t kind = pl_event_kind(events, i);
+        int64_t value  = pl_event_at(events, PL_FIELD_VALUE, i);
+        size_t n       = 0;
 
-        if ((kind == PL_KIND_LOAD) &&
-            (pl_event_at(events, PL_FIELD_REQUEST, i) == why->request)) {
-            op = pl_event_at(events, PL_FIELD_OP, i);
-            (void)pl_event_pages(events, i, &n);
-            *first_p = pl_event_at(events, PL_FIELD_VALUE, i);
+        if ((value < 0) || (value > INT32_MAX)) {
+            continue;
         }
-        if ((kind == PL_KIND_LOADED) && (op != 0) &&
-            (pl_event_at(events, PL_FIELD_OP, i) == op) &&
-            (pl_event_at(events, PL_FIELD_VALUE, i) == 0)) {
-            *end_p = *first_p + (int64_t)n;
+        if ((kind == begins) &&
+            (pl_event_at(events, PL_FIELD_REQUEST, i) == why->request)) {
+            (void)pl_event_pages(events, i, &n);
+            op    = pl_event_at(events, PL_FIELD_OP, i);
+            asked = (span_t){value, value + (int64_t)n};
+        }
+        if ((kind == ends) && (op != 0) &&
+            (pl_event_at(events, PL_FIELD_OP, i) == op)) {
+            int64_t came = ends == PL_KIND_FETCHED ? value
+                           : value != 0            ? INT32_MAX
+                                                   : 0;
+
+            if (asked.first + came < asked.end) {
+                bad = (span_t){asked.first + came, asked.end};
+            }
+            op = 0;
         }
     }
+    return bad;
 }
 
-static int64_t common_part(int64_t a, int64_t b, int64_t c, int64_t d)
+static int64_t common_part(span_t a, int64_t first, int64_t end)
 {
-    int64_t first = a > c ? a : c;
-    int64_t end   = b < d ? b : d;
-
+    first = a.first > first ? a.first : first;
+    end   = a.end < end ? a.end : end;
     return end > first ? end - first : 0;
+}
+
+static bool is_in(span_t span, int64_t page)
+{
+    return (page >= span.first) && (page < span.end);
 }
 
 /* The next n pages from *at_p on. */
@@ -166,43 +187,79 @@ static int64_t missed(const why_t *why, pl_miss_t cause)
     return n < 0 ? 0 : n > why->n ? why->n : n;
 }
 
+/* How the pages that failed are shared out. */
+typedef struct failures {
+    int64_t passed; /* before what was held once */
+    int64_t lost;   /* of what was held once */
+    span_t load, fetch;
+} failures_t;
+
+/* Do they add up, if so many were passed over and lost?  held: where what was
+ * held once begins, without those passed over. */
+static bool adds_up(const why_t *why, const failures_t *f, int64_t held)
+{
+    int64_t end  = held + f->passed + missed(why, PL_MISS_EVICTED) + f->lost;
+    int64_t last = why->n - missed(why, PL_MISS_LAST);
+
+    return f->passed + f->lost + common_part(f->fetch, end, last) ==
+           missed(why, PL_MISS_FAILED);
+}
+
+static void share_failures(const why_t *why, int64_t held, failures_t *f)
+{
+    int64_t failed = missed(why, PL_MISS_FAILED);
+
+    for (f->passed = 0; f->passed <= failed; f->passed++) {
+        int64_t first = held + f->passed;
+
+        f->lost = common_part(f->load, first,
+                              first + missed(why, PL_MISS_EVICTED) + failed -
+                                  f->passed);
+        if (adds_up(why, f, held)) {
+            return;
+        }
+        f->lost = 0;
+        if (adds_up(why, f, held)) {
+            return;
+        }
+    }
+    f->passed = failed;
+    f->lost   = 0;
+}
+
 /* The engine looks at a prompt from its start: what was hit, what was passed
  * over (too short a host hit, or a load that had failed), what was cut off for
  * want of room, what is on storage, what was held once, what is new; the rest
- * holds the last token.  Of what was held once, a failed load lost some. */
+ * holds the last token.  Of what was held once a failed load lost some, and
+ * some of what is new here a fetch should have brought. */
 static void mark_causes(why_t *why)
 {
     const pl_record_t *record = record_of(why);
     int64_t at = ((int64_t)record->device_hit_tokens + record->host_hit_tokens +
                   record->storage_hit_tokens) /
                  why->layout.page_tokens;
-    int64_t failed = missed(why, PL_MISS_FAILED);
-    int64_t passed = 0; /* of them, before what was held once */
-    int64_t held, bad_first, bad_end;
+    failures_t f = {.load  = find_bad(why, PL_KIND_LOAD, PL_KIND_LOADED),
+                    .fetch = find_bad(why, PL_KIND_FETCH, PL_KIND_FETCHED)};
+    int64_t end;
 
-    find_bad_load(why, &bad_first, &bad_end);
-    at   = at > 0 ? at : 0;
-    held = at + missed(why, PL_MISS_THRESHOLD) + missed(why, PL_MISS_LANE) +
-           missed(why, PL_MISS_STORAGE);
-    while ((passed < failed) &&
-           (passed + common_part(held + passed,
-                                 held + missed(why, PL_MISS_EVICTED) + failed,
-                                 bad_first, bad_end) !=
-            failed)) {
-        passed++;
-    }
+    at = at > 0 ? at : 0;
+    share_failures(why,
+                   at + missed(why, PL_MISS_THRESHOLD) +
+                       missed(why, PL_MISS_LANE) + missed(why, PL_MISS_STORAGE),
+                   &f);
     mark(why, &at, missed(why, PL_MISS_THRESHOLD), PL_MISS_THRESHOLD);
-    mark(why, &at, passed, PL_MISS_FAILED);
+    mark(why, &at, f.passed, PL_MISS_FAILED);
     mark(why, &at, missed(why, PL_MISS_LANE), PL_MISS_LANE);
     mark(why, &at, missed(why, PL_MISS_STORAGE), PL_MISS_STORAGE);
-    held = missed(why, PL_MISS_EVICTED) + failed - passed;
-    for (int64_t i = 0; i < held; i++) {
-        bool bad = (at >= bad_first) && (at < bad_end);
-
-        mark(why, &at, 1, bad ? PL_MISS_FAILED : PL_MISS_EVICTED);
+    end = at + missed(why, PL_MISS_EVICTED) + f.lost;
+    while ((at < end) && (at < why->n)) {
+        mark(why, &at, 1, is_in(f.load, at) ? PL_MISS_FAILED : PL_MISS_EVICTED);
     }
-    mark(why, &at, missed(why, PL_MISS_NEW), PL_MISS_NEW);
-    mark(why, &at, missed(why, PL_MISS_LAST), PL_MISS_LAST);
+    end = why->n - missed(why, PL_MISS_LAST);
+    while (at < end) {
+        mark(why, &at, 1, is_in(f.fetch, at) ? PL_MISS_FAILED : PL_MISS_NEW);
+    }
+    mark(why, &at, why->n - at, PL_MISS_LAST);
 }
 
 /* ---- when pages of the prompt came and went ---- */

@@ -292,6 +292,26 @@ class Inspect(pl.Case):
                 lost = pl.Snapshot(name).requests["miss_evicted"][r]
                 self.assertEqual(lost > 0, missed, f"request {r}, {pages}")
 
+    def test_failed_load(self):
+        """What a load-back should have brought has that cause, and no other."""
+        name = self.folder + "/failed.h5"
+        run = pl.Run(self.program, *RUN, "--device-pages", "250",
+                     "--executor", "cost", "--inject", "load.fail",
+                     "--snapshot", name)
+        self.assertEqual(run.status, 0, str(run))
+        file = File(name)
+        load = next(e for e in file.events if e.kind == "load")
+        told = self.json(name, "why", load.request)
+        failed = [m for m in told["missed"] if m["cause"] == "failed"]
+        self.assertEqual(failed, [failed[0]])
+        self.assertEqual((failed[0]["first_page"], failed[0]["pages"]),
+                         (load.value, len(load.pages)))
+        for cause in ("new", "evicted", "lane", "threshold", "failed",
+                      "last_page"):
+            self.assertEqual(sum(m["pages"] for m in told["missed"]
+                                 if m["cause"] == cause),
+                             file.requests["miss_" + cause][load.request])
+
     # ---- diff ----
 
     def test_diff(self):
