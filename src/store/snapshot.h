@@ -22,6 +22,7 @@
 #include "comm/comm.h"
 #include "engine/engine.h"
 #include "engine/event_log.h"
+#include "store/file.h"
 
 #define PL_SNAPSHOT_FORMAT "pagelane-snapshot"
 #define PL_SNAPSHOT_MAJOR  1
@@ -38,7 +39,7 @@ typedef struct pl_snapshot_text {
     const char *value;
 } pl_snapshot_text_t;
 
-/* Everything is borrowed for the call and, but for `timing` and `about`, the
+/* Everything is borrowed for the call and, but for the last three, the
  * same on all ranks.  Of `timing` and `about` rank 0's are written.  Under comm
  * local the ranks besides 0 write nothing: their log may be NULL. */
 typedef struct pl_snapshot_input {
@@ -67,6 +68,9 @@ typedef struct pl_snapshot_input {
     size_t n_timing;
     const pl_snapshot_text_t *about; /* date, command, machine, paths */
     size_t n_about;
+
+    pl_files_t *files; /* this rank's way to the disk, as long as the file is on
+                          its way; NULL: the plain one */
 } pl_snapshot_input_t;
 
 /* Not collective (rank 0 calls it, before a long run).  Could a snapshot be

@@ -32,6 +32,7 @@ struct pl_series {
     stage_t stage; /* of the one under way: */
     char *path, *partial;
     int lock;
+    pl_files_t *files; /* of its input */
     pl_content_t content;
     pl_pack_t pack;
     pl_image_t image;
@@ -88,7 +89,7 @@ static void drop(pl_series_t *series)
 static void give_up(pl_series_t *series)
 {
     if (series->lock >= 0) {
-        pl_file_discard(series->partial);
+        pl_files_discard(series->files, series->partial);
     }
     series->cost.failed++;
     if (!series->has_warned) {
@@ -177,7 +178,7 @@ static void remove_oldest(const pl_series_t *series)
         if (path == NULL) {
             return;
         }
-        pl_file_discard(path);
+        pl_files_discard(series->files, path);
         free(path);
         if (list_files(series, &lowest, &highest) >= n) {
             return; /* it cannot be removed */
@@ -219,6 +220,7 @@ static pl_status_t take(pl_series_t *series, const pl_snapshot_input_t *input)
 {
     pl_log_t log = quiet_log(series);
 
+    series->files = input->files;
     PL_TRY(choose_name(series, &log));
     PL_TRY(pl_snapshot_content(input, &log, &series->content));
     if ((pl_content_own(&series->content) != PL_OK) ||
@@ -259,9 +261,10 @@ static pl_status_t write_slice(pl_series_t *series, const pl_log_t *log)
     const char *bytes = (const char *)series->image.bytes + series->n_written;
 
     if (series->n_written == 0) {
-        PL_TRY(pl_file_write(series->partial, bytes, n, NULL, 0, log));
+        PL_TRY(pl_files_put(series->files, series->partial, bytes, n, NULL, 0,
+                            log));
     } else {
-        PL_TRY(pl_file_append(series->partial, bytes, n, log));
+        PL_TRY(pl_files_append(series->files, series->partial, bytes, n, log));
     }
     series->n_written += n;
     series->stage = n == left ? SEAL : WRITE;
@@ -273,10 +276,11 @@ static void *publish(void *context)
     pl_series_t *series = context;
     pl_log_t log        = quiet_log(series);
 
-    series->published = pl_file_sync(series->partial, &log);
+    series->published =
+        pl_files_sync_path(series->files, series->partial, &log);
     if (series->published == PL_OK) {
-        series->published =
-            pl_file_publish(series->partial, series->path, &log);
+        series->published = pl_files_publish(series->files, series->partial,
+                                             series->path, &log);
     }
     atomic_store(&series->is_done, true);
     return NULL;
@@ -288,7 +292,8 @@ static pl_status_t seal(pl_series_t *series, const pl_log_t *log)
 
     pl_seal_text(pl_seal_digest(series->image.bytes, series->image.n),
                  series->image.n, text);
-    PL_TRY(pl_file_append(series->partial, text, PL_SEAL_BYTES, log));
+    PL_TRY(pl_files_append(series->files, series->partial, text, PL_SEAL_BYTES,
+                           log));
     series->stage = WAIT;
     atomic_store(&series->is_done, false);
     series->has_thread =
@@ -438,7 +443,7 @@ void pl_series_close(pl_series_t *series)
     }
     end_if_waiting(series);
     if (series->stage != NOTHING) {
-        pl_file_discard(series->partial);
+        pl_files_discard(series->files, series->partial);
         drop(series);
     }
     free(series->stem);

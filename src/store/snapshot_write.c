@@ -52,27 +52,27 @@ pl_status_t pl_snapshot_image(const pl_content_t *content, const char *name,
 
 /* The file with all its data, or with room for what ranks have for themselves.
  * The seal of what it will be comes back in `seal`. */
-static pl_status_t write_image(const pl_content_t *content, bool with_data,
-                               const char *partial, const pl_log_t *log,
-                               char seal[PL_SEAL_BYTES])
+static pl_status_t write_image(pl_files_t *files, const pl_content_t *content,
+                               bool with_data, const char *partial,
+                               const pl_log_t *log, char seal[PL_SEAL_BYTES])
 {
     pl_image_t image = {0};
     pl_status_t status;
 
     PL_TRY(pl_snapshot_image(content, partial, log, &image));
     pl_seal_text(pl_seal_digest(image.bytes, image.n), image.n, seal);
-    status = pl_file_write(partial, image.bytes, image.n, image.raw,
-                           with_data ? 0 : image.n_raw, log);
+    status = pl_files_put(files, partial, image.bytes, image.n, image.raw,
+                          with_data ? 0 : image.n_raw, log);
     pl_image_free(&image);
     return status;
 }
 
-static pl_status_t close_with_seal(const char *partial,
+static pl_status_t close_with_seal(pl_files_t *files, const char *partial,
                                    const char seal[PL_SEAL_BYTES],
                                    const pl_log_t *log)
 {
-    PL_TRY(pl_file_append(partial, seal, PL_SEAL_BYTES, log));
-    return pl_file_sync(partial, log);
+    PL_TRY(pl_files_append(files, partial, seal, PL_SEAL_BYTES, log));
+    return pl_files_sync_path(files, partial, log);
 }
 
 /* ---- raw data, by all ranks of an MPI communicator ---- */
@@ -158,8 +158,9 @@ static hid_t open_together(MPI_Comm mpi, const char *partial)
 }
 
 /* Prepare locally, agree, and only then call what is collective. */
-static pl_status_t write_raw(const pl_content_t *content, pl_comm_t *comm,
-                             const char *partial, const pl_log_t *log)
+static pl_status_t write_raw(pl_files_t *files, const pl_content_t *content,
+                             pl_comm_t *comm, const char *partial,
+                             const pl_log_t *log)
 {
     pl_status_t status;
     hid_t file;
@@ -172,14 +173,15 @@ static pl_status_t write_raw(const pl_content_t *content, pl_comm_t *comm,
         status = pl_h5_failed(log, "write", partial);
     }
     if (status == PL_OK) {
-        status = pl_file_sync(partial, log); /* what this rank has written */
+        status = pl_files_sync_path(files, partial,
+                                    log); /* what this rank has written */
     }
     return agree(comm, status);
 }
 
-pl_status_t pl_snapshot_write_partial(const pl_content_t *content,
-                                      pl_comm_t *comm, const char *partial,
-                                      const pl_log_t *log)
+static pl_status_t write_partial(pl_files_t *files, const pl_content_t *content,
+                                 pl_comm_t *comm, const char *partial,
+                                 const pl_log_t *log)
 {
     bool together            = is_parallel(comm);
     bool is_first            = rank_in(comm) == 0;
@@ -189,19 +191,26 @@ pl_status_t pl_snapshot_write_partial(const pl_content_t *content,
 
     if (is_first) {
         quiet  = pl_h5_quiet();
-        status = write_image(content, !together, partial, log, seal);
+        status = write_image(files, content, !together, partial, log, seal);
         pl_h5_loud(quiet);
     }
     status = agree(comm, status);
     if ((status == PL_OK) && together) {
         quiet  = pl_h5_quiet(); /* the others are processes of their own */
-        status = write_raw(content, comm, partial, log);
+        status = write_raw(files, content, comm, partial, log);
         pl_h5_loud(quiet);
     }
     if ((status == PL_OK) && is_first) {
-        status = close_with_seal(partial, seal, log);
+        status = close_with_seal(files, partial, seal, log);
     }
     return agree(comm, status);
+}
+
+pl_status_t pl_snapshot_write_partial(const pl_content_t *content,
+                                      pl_comm_t *comm, const char *partial,
+                                      const pl_log_t *log)
+{
+    return write_partial(NULL, content, comm, partial, log);
 }
 
 /* ---- from input to file ---- */
@@ -212,13 +221,14 @@ pl_status_t pl_snapshot_check_path(const char *path, const pl_log_t *log)
 }
 
 /* Rank 0's part of the last step. */
-static pl_status_t publish(pl_comm_t *comm, const char *partial,
-                           const char *path, const pl_log_t *log)
+static pl_status_t publish(pl_files_t *files, pl_comm_t *comm,
+                           const char *partial, const char *path,
+                           const pl_log_t *log)
 {
     pl_status_t status = PL_OK;
 
     if (rank_in(comm) == 0) {
-        status = pl_file_publish(partial, path, log);
+        status = pl_files_publish(files, partial, path, log);
     }
     return agree(comm, status);
 }
@@ -239,13 +249,13 @@ pl_status_t pl_snapshot_write(const pl_snapshot_input_t *input, pl_comm_t *comm,
     }
     status = agree(comm, status);
     if (status == PL_OK) {
-        status = pl_snapshot_write_partial(&content, comm, partial, log);
+        status = write_partial(input->files, &content, comm, partial, log);
         if (status == PL_OK) {
-            status = publish(comm, partial, path, log);
+            status = publish(input->files, comm, partial, path, log);
         }
     }
     if ((status != PL_OK) && (lock >= 0)) {
-        pl_file_discard(partial);
+        pl_files_discard(input->files, partial);
     }
     pl_file_unlock(lock);
     free(partial);
