@@ -181,6 +181,12 @@ static void sent(driver_t *driver, const flight_t *flight)
     }
 }
 
+/* Could page i of a fetch not be read? */
+static bool is_bad(const flight_t *flight, int32_t i)
+{
+    return (flight->bad != 0) && (((flight->bad >> i) & 1) != 0);
+}
+
 void drive_land(driver_t *driver, int64_t id)
 {
     flight_t *flight = drive_flight(driver, id);
@@ -196,7 +202,7 @@ void drive_land(driver_t *driver, int64_t id)
         flight->source->readers[from]--;
         flight->target->writers[to]--;
         flight->target->bytes[to] =
-            flight->fails || ((flight->bad >> i) & 1) ? JUNK : flight->bytes[i];
+            flight->fails || is_bad(flight, i) ? JUNK : flight->bytes[i];
     }
     if (flight->kind == PL_OP_SEND) {
         sent(driver, flight);

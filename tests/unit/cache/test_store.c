@@ -276,6 +276,24 @@ START_TEST(a_fetch_lands_where_it_belongs)
 }
 END_TEST
 
+/* 9.38 A page that was dropped while it was read is not used, although somebody
+ * has come to hold what is before it: its place may hold another by now. */
+START_TEST(what_is_dropped_under_a_fetch_is_not_used)
+{
+    int32_t n = 0;
+
+    rig_open_stored(&rig, rig_params(1, 32, 16), 32);
+    lose();
+    ck_assert_int_eq(fetch(1, 0, 3, 1, 16, &n), 2);
+    ck_assert_int_eq(fetch(1, 3, 3, 1, 16, &n), 3);
+    rig_io_end(&rig, 2, true, _i == 0 ? 1 : 3);
+    (void)rig_cold(&rig, 1, "000");
+    rig_io_end(&rig, 3, true, 3);
+    rig_expect(&rig, 1, 6, 3, _i == 0 ? 3 : 6);
+    rig_close(&rig);
+}
+END_TEST
+
 static TCase *stores(void)
 {
     TCase *tcase = tcase_create("stores");
@@ -296,6 +314,7 @@ static TCase *fetches(void)
     tcase_add_loop_test(tcase, a_fetch_is_as_long_as_there_is_room, 0, 4);
     tcase_add_test(tcase, a_fetch_makes_room_for_itself);
     tcase_add_loop_test(tcase, a_fetch_lands_where_it_belongs, 1, 6);
+    tcase_add_loop_test(tcase, what_is_dropped_under_a_fetch_is_not_used, 0, 2);
     return tcase;
 }
 
