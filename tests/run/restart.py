@@ -299,6 +299,30 @@ class Resumes(Restart):
         self.assertGreater(found.sum("skipped"), 0)
         self.same(cold, found)
 
+    def test_killed_at_every_step(self):
+        """... all ranks at once, or one of them: what the next run finds is
+        right, and it goes on with it."""
+        cold = self.cold_run(STAMP)
+        for step, comm in (("backup@count:40", "local"),
+                           ("store@count:3", "local"),
+                           ("store-sync@rank:1,count:5", "local"),
+                           ("publish@count:2", "local"),
+                           ("publish-sync", "local"),
+                           ("publish-rename@count:2", "local"),
+                           ("published", "local"),
+                           ("backup@rank:2,count:30", "mpi"),
+                           ("store@rank:1,count:9", "mpi")):
+            with self.subTest(step=step, comm=comm):
+                run = pl.Run(self.program, *STAMP, *lanes(3), "--comm", comm,
+                             "--storage", self.tier, "--inject",
+                             "die=" + step)
+                self.assertNotIn(run.status, (0, 1), str(run))
+                found = self.kept(STAMP, 3)
+                self.same(cold, found)
+                self.assertEqual(found.data["bad_storage_pages"], 0)
+                self.check()
+                shutil.rmtree(self.tier)
+
     def test_other_requests_are_refused(self):
         self.fill()
         for args in (["--limit", 119], ["--offset", 1], ["--max-new", 7],
