@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,7 @@ typedef struct run {
     int32_t *shared; /* engine/sharing.h, for the snapshot: with, then pages */
     pl_run_snapshot_t snapshot;
     pl_run_storage_t storage;
+    atomic_uint_fast64_t happened; /* of what --inject asks for, here */
     struct timespec started, told;
 } run_t;
 
@@ -145,6 +147,14 @@ static pl_status_t write_tokens(const run_t *run,
     return PL_OK;
 }
 
+/* Collective: what --inject asks for and has happened on any rank. */
+static pl_status_t find_faults(run_t *run, pl_comm_t *comm,
+                               uint64_t *happened_p)
+{
+    *happened_p = atomic_load(&run->happened);
+    return comm == NULL ? PL_OK : pl_comm_agree(comm, happened_p, 1);
+}
+
 /* Collective, after a good run. */
 static pl_status_t run_done(void *context, pl_comm_t *comm,
                             const pl_engine_t *engine,
@@ -153,10 +163,12 @@ static pl_status_t run_done(void *context, pl_comm_t *comm,
     run_t *run              = context;
     const pl_options_t *opt = &run->cli->options;
     int rank                = comm == NULL ? 0 : comm->rank;
+    uint64_t happened       = 0;
 
     if (opt->snapshot != NULL) {
         PL_TRY(pl_run_snapshot_write(&run->snapshot, comm, engine, results));
     }
+    PL_TRY(find_faults(run, comm, &happened));
     if (rank == 0) {
         PL_TRY(write_tokens(run, results));
     }
@@ -167,7 +179,7 @@ static pl_status_t run_done(void *context, pl_comm_t *comm,
         return PL_OK;
     }
     PL_TRY(pl_summary_print(run->cli, engine, results));
-    pl_run_note_faults(run->cli, &results->counters);
+    pl_run_note_faults(run->cli, happened);
     pl_run_snapshot_tell(&run->snapshot);
     pl_log(&run->cli->log, PL_LOG_INFO, "%.1f s on the wall%s%s",
            seconds_since(&run->started),
@@ -245,6 +257,7 @@ static pl_status_t parse_injections(run_t *run)
     const pl_option_strings_t *texts = &run->cli->options.inject;
     const pl_log_t *log              = log_of_rank0(run);
 
+    run->params.inject.happened = &run->happened;
     for (size_t i = 0; i < texts->n; i++) {
         PL_TRY(pl_inject_parse(&run->params.inject, texts->items[i], log));
     }

@@ -103,12 +103,6 @@ pl_status_t pl_run_note_options(const pl_cli_t *cli)
 
 /* ---- faults ---- */
 
-static bool is_of_files(pl_inject_point_t point)
-{
-    return (point == PL_INJECT_FILE_FAIL) || (point == PL_INJECT_FILE_SHORT) ||
-           (point == PL_INJECT_FILE_LOST) || (point == PL_INJECT_DISK_FULL);
-}
-
 /* Is there a later text for the same point?  It replaces this one. */
 static bool is_replaced(const pl_option_strings_t *texts, size_t i)
 {
@@ -121,7 +115,7 @@ static bool is_replaced(const pl_option_strings_t *texts, size_t i)
     return false;
 }
 
-void pl_run_note_faults(const pl_cli_t *cli, const pl_exec_counters_t *counters)
+void pl_run_note_faults(const pl_cli_t *cli, uint64_t happened)
 {
     const pl_option_strings_t *texts = &cli->options.inject;
 
@@ -133,8 +127,8 @@ void pl_run_note_faults(const pl_cli_t *cli, const pl_exec_counters_t *counters)
                    "--inject %s has no effect: a later one for the same point "
                    "replaces it",
                    texts->items[i]);
-        } else if ((point < PL_INJECT_POINTS) && !is_of_files(point) &&
-                   (counters->injected[point] == 0)) {
+        } else if ((point < PL_INJECT_POINTS) &&
+                   (((happened >> point) & 1) == 0)) {
             pl_log(&cli->log, PL_LOG_WARN,
                    "--inject %s never happened: the run did not come to that "
                    "point, at that time, on that rank",

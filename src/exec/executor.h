@@ -35,7 +35,6 @@ typedef struct pl_exec_counters {
     int64_t page_checks; /* pages whose bytes were compared with a digest, per
                             layer and store */
     int64_t poisoned_pages;
-    int64_t injected[PL_INJECT_POINTS]; /* faults on purpose that happened */
     int64_t bad_storage_pages; /* that came, or did not come, from storage */
 } pl_exec_counters_t;
 

@@ -256,13 +256,9 @@ static pl_status_t sum_counters(const run_rank_t *run,
                                 pl_exec_counters_t *counters)
 {
     uint64_t words[PL_EXEC_COUNTERS];
-    pl_exec_counters_t own = run->executor->counters;
-    const int64_t *mine    = (const int64_t *)&own;
-    int64_t *all           = (int64_t *)counters;
+    const int64_t *mine = (const int64_t *)&run->executor->counters;
+    int64_t *all        = (int64_t *)counters;
 
-    for (int point = 0; point < PL_INJECT_POINTS; point++) {
-        own.injected[point] = run->inject.rules[point].fired;
-    }
     for (int64_t i = 0; i < PL_EXEC_COUNTERS; i++) {
         words[i] = (uint64_t)mine[i];
     }

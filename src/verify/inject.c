@@ -242,6 +242,8 @@ pl_status_t pl_inject_parse(pl_inject_t *inject, const char *text,
 
 /* ---- asking ---- */
 
+_Static_assert(PL_INJECT_POINTS <= 64, "each point has a bit of `happened`");
+
 bool pl_inject_hit(pl_inject_t *inject, pl_inject_point_t point, int rank,
                    int64_t tick)
 {
@@ -260,6 +262,8 @@ bool pl_inject_hit(pl_inject_t *inject, pl_inject_point_t point, int rank,
     if (!rule->every && (rule->reached != rule->count)) {
         return false;
     }
-    rule->fired++;
+    if (inject->happened != NULL) {
+        (void)atomic_fetch_or(inject->happened, UINT64_C(1) << point);
+    }
     return true;
 }

@@ -39,6 +39,7 @@
 #ifndef PL_VERIFY_INJECT_H
 #define PL_VERIFY_INJECT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -83,12 +84,15 @@ typedef struct pl_inject_rule {
     int64_t count;   /* 1-based; 0 with `every` */
     int64_t tick;    /* not before */
     int64_t reached; /* how often this rank came here since `tick` */
-    int64_t fired;   /* how often it happened on this rank */
 } pl_inject_rule_t;
 
-/* A value: each rank has its own copy.  Zeroed = nothing is injected. */
+/* A value: each rank has its own copy, and so has each part of a rank that
+ * counts on its own.  Zeroed = nothing is injected. */
 typedef struct pl_inject {
     pl_inject_rule_t rules[PL_INJECT_POINTS];
+    /* Borrowed, of all copies of a process, or NULL: bit p is set when what is
+     * asked for at point p happens. */
+    atomic_uint_fast64_t *happened;
 } pl_inject_t;
 
 /* Add the rule of one --inject text; a second rule for a point replaces the
