@@ -63,10 +63,11 @@ static void free_tier(pl_check_tier_t *check)
     free(check->is_torn);
 }
 
+/* An empty folder is an empty one: a crash may leave it. */
 static bool is_tier(const pl_tier_listing_t *listing)
 {
     return listing->has_index || listing->has_partial || listing->has_lock ||
-           (listing->segments.n > 0);
+           (listing->segments.n > 0) || (listing->stranger[0] == '\0');
 }
 
 static pl_status_t check_folder(const char *folder, bool repair,

@@ -355,8 +355,16 @@ END_TEST
 START_TEST(other_folders_are_no_tier)
 {
     pl_check_report_t report;
+    char *path = pl_tier_path(folder, "letter.txt");
+    FILE *file;
 
     empty_folder();
+    report = look(true); /* but nothing is wrong with an empty one */
+    ck_assert_int_eq(pl_check_total(&report), 0);
+    file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    (void)fclose(file);
+    free(path);
     ck_assert_int_eq(pl_check(folder, true, &said.log, &report), PL_ERR_INPUT);
     ck_assert_ptr_nonnull(strstr(said.text, "is no storage tier"));
     ck_assert_int_eq(pl_check("not-there", true, &said.log, &report),
