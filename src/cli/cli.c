@@ -339,17 +339,21 @@ static void write_other_rank(void *context, pl_log_level_t level,
     const pl_cli_world_t *world = context;
     char host[64]               = "?";
 
-    (void)level;
     (void)gethostname(host, sizeof(host) - 1);
-    fprintf(stderr, "pagelane: [rank %d %s] %s\n", world->rank, host, line);
+    fprintf(stderr, "pagelane: [rank %d %s] %s%s\n", world->rank, host,
+            level == PL_LOG_WARN ? "warning: " : "", line);
 }
 
+/* What all ranks find alike is told by rank 0; what the others say besides is
+ * of their own machine. */
 static pl_log_t open_log(pl_cli_world_t *world, pl_log_level_t level)
 {
     pl_log_t log = pl_log_stderr(level);
 
     if (world->rank != 0) {
-        log = (pl_log_t){write_other_rank, world, PL_LOG_ERROR};
+        log.write   = write_other_rank;
+        log.context = world;
+        log.level   = level < PL_LOG_WARN ? level : PL_LOG_WARN;
     }
     return log;
 }

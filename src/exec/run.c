@@ -211,14 +211,23 @@ static void write_rank_line(void *context, pl_log_level_t level,
     }
 }
 
-static void open_log(run_rank_t *run)
+static void open_log(const run_rank_t *run, rank_log_t *log)
 {
-    run->log.base        = run->params->log;
-    run->log.rank        = run->rank;
-    run->log.log.write   = write_rank_line;
-    run->log.log.context = &run->log;
-    run->log.log.level =
+    log->base        = run->params->log;
+    log->rank        = run->rank;
+    log->log.write   = write_rank_line;
+    log->log.context = log;
+    log->log.level =
         run->params->log == NULL ? PL_LOG_ERROR : run->params->log->level;
+}
+
+static void open_logs(run_rank_t *run)
+{
+    open_log(run, &run->log);
+    open_log(run, &run->engine_log);
+    if (run->rank != 0) {
+        run->engine_log.log.level = PL_LOG_ERROR;
+    }
 }
 
 static pl_status_t open_engine(run_rank_t *run)
@@ -233,10 +242,10 @@ static pl_status_t open_engine(run_rank_t *run)
         events = params->events(params->events_context, run->rank);
     }
     /* Every rank finds the same faults in the same options and trace. */
-    run->log.muted = run->rank != 0;
+    run->engine_log.muted = run->rank != 0;
     status = pl_engine_open(&config, &params->source, &run->inject, events,
-                            &run->log.log, &run->engine);
-    run->log.muted = false;
+                            &run->engine_log.log, &run->engine);
+    run->engine_log.muted = false;
     return status;
 }
 
@@ -353,7 +362,7 @@ static pl_status_t open_rank(run_rank_t *run)
 {
     pl_status_t status;
 
-    open_log(run);
+    open_logs(run);
     run->inject = run->params->inject;
     status =
         check_params(run->params, run->rank == 0 ? run->params->log : NULL);

@@ -30,6 +30,7 @@ typedef struct run_rank {
     pl_comm_t *comm; /* NULL: all ranks */
     int rank;        /* 0 if comm is NULL */
     rank_log_t log;
+    rank_log_t engine_log; /* of what all ranks decide alike: rank 0 warns */
     pl_inject_t inject;
     pl_runner_params_t runner;
     pl_device_t *device;
