@@ -384,6 +384,21 @@ static uint64_t arrive(pl_exec_t *exec, pl_disk_ios_t *ios,
     return of_op;
 }
 
+/* A door that writes no more has said why; one write that fails is said here.
+ */
+static void note_failed_store(pl_exec_t *exec, pl_disk_ios_t *ios,
+                              const pl_disk_io_t *io)
+{
+    if (!ios->warned_store && exec->door->ops->can_write(exec->door)) {
+        pl_log(exec->log, PL_LOG_WARN,
+               "storage: %" PRId32 " pages of node %" PRId64
+               " could not be stored and stay out; further such writes are "
+               "counted",
+               io->n, io->node);
+        ios->warned_store = true;
+    }
+}
+
 void pl_disk_settle(pl_exec_t *exec, pl_disk_ios_t *ios, int64_t id,
                     bool *failed_p, uint64_t *bad_p)
 {
@@ -408,6 +423,9 @@ void pl_disk_settle(pl_exec_t *exec, pl_disk_ios_t *ios, int64_t id,
     }
     if (io->kind == PL_OP_STORE) {
         *failed_p = pl_exec_injects(exec, PL_INJECT_STORE_FAIL) || *failed_p;
+        if (*failed_p) {
+            note_failed_store(exec, ios, io);
+        }
     }
     forget(ios, at);
 }

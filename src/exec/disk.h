@@ -20,7 +20,8 @@ typedef struct pl_disk_io pl_disk_io_t; /* opaque */
 
 typedef struct pl_disk_ios {
     PL_ARRAY(pl_disk_io_t *) list;
-    bool warned; /* of a bad page */
+    bool warned;       /* of a bad page */
+    bool warned_store; /* of a write that failed */
 } pl_disk_ios_t;
 
 /* PL_OK; PL_ERR_MEMORY, PL_ERR_IO (this rank cannot write): nothing changed. */

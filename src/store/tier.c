@@ -181,9 +181,6 @@ static pl_status_t start(pl_tier_t *tier, pl_tier_job_kind_t kind,
     if (job == NULL) {
         return no_memory(tier);
     }
-    job->fails =
-        pl_tier_hits(tier, kind == PL_TIER_WRITE ? PL_INJECT_STORE_FAIL
-                                                 : PL_INJECT_FETCH_FAIL);
     return enqueue(tier, job, ticket_p) == PL_OK ? PL_OK : no_memory(tier);
 }
 

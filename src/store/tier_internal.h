@@ -29,7 +29,6 @@ struct pl_tier_job {
     pl_tier_job_kind_t kind;
     int64_t ticket;
     bool is_done;
-    bool fails;                 /* on purpose */
     uint64_t bad;               /* as pl_storage_door_ops_t.wait gives it */
     pl_storage_io_t io;         /* arrays below */
     pl_storage_place_t *places; /* owned */
@@ -59,9 +58,7 @@ typedef struct pl_tier {
     uint64_t identity;    /* its hash */
     int32_t segment_slots;
     atomic_bool can_write;
-    /* Store and fetch points are asked by the caller's thread, the others by
-     * the worker's. */
-    pl_inject_t inject;
+    pl_inject_t inject; /* die=, flip=storage; the worker's */
 
     pthread_t thread;
     pthread_mutex_t mutex;

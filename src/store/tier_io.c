@@ -375,7 +375,7 @@ void pl_tier_write_jobs(pl_tier_t *tier, pl_tier_job_t *first,
     int failed = 0;
 
     for (pl_tier_job_t *job = first; job != end; job = job->next) {
-        if (!job->fails && atomic_load(&tier->can_write)) {
+        if (atomic_load(&tier->can_write)) {
             failed   = write_job(tier, job);
             job->bad = failed != 0 ? 1 : 0;
         } else {
@@ -474,7 +474,7 @@ void pl_tier_read_job(pl_tier_t *tier, pl_tier_job_t *job)
 {
     int32_t n;
 
-    job->bad = job->fails ? 1 : 0;
+    job->bad = 0;
     for (int32_t i = 0; i < job->io.n_pages; i += n) {
         uint64_t mask;
 

@@ -1,6 +1,7 @@
 #include "verify/inject.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -16,34 +17,35 @@ static const struct point {
     const char *action;
     default_when_t when;
     bool is_control; /* asked on all ranks alike: no rank may be named */
+    bool is_of_disk; /* asked beside the run's ticks: none may be named */
 } points[PL_INJECT_POINTS] = {
-    {"load.alloc", "plain", EVERY_TIME, true},
-    {"write.owner", "shift", EVERY_TIME, true},
-    {"split", "during-write", ONCE, true},
-    {"load", "delay", EVERY_TIME, false},
-    {"load", "fail", ONCE_ON_ONE_RANK, false},
-    {"host.alloc", "fail", ONCE_ON_ONE_RANK, false},
-    {"flip", "device", ONCE_ON_ONE_RANK, false},
-    {"flip", "host", ONCE_ON_ONE_RANK, false},
-    {"flip", "transfer", ONCE_ON_ONE_RANK, false},
-    {"transfer", "abort", ONCE_ON_ONE_RANK, false},
-    {"backup", "fail", ONCE_ON_ONE_RANK, false},
-    {"store", "fail", ONCE_ON_ONE_RANK, false},
-    {"fetch", "fail", ONCE_ON_ONE_RANK, false},
-    {"flip", "storage", ONCE_ON_ONE_RANK, false},
-    {"die", "backup", ONCE_ON_ONE_RANK, false},
-    {"die", "store", ONCE_ON_ONE_RANK, false},
-    {"die", "store-sync", ONCE_ON_ONE_RANK, false},
-    {"die", "publish", ONCE_ON_ONE_RANK, false},
-    {"die", "publish-sync", ONCE_ON_ONE_RANK, false},
-    {"die", "publish-rename", ONCE_ON_ONE_RANK, false},
-    {"die", "published", ONCE_ON_ONE_RANK, false},
-    {"file", "fail", ONCE_ON_ONE_RANK, false},
-    {"file", "short", ONCE_ON_ONE_RANK, false},
-    {"file", "lost", ONCE_ON_ONE_RANK, false},
-    {"disk", "full", ONCE_ON_ONE_RANK, false},
-    {"rank", "die", ONCE_ON_ONE_RANK, false},
-    {"rank", "stall", ONCE_ON_ONE_RANK, false},
+    {"load.alloc", "plain", EVERY_TIME, true, false},
+    {"write.owner", "shift", EVERY_TIME, true, false},
+    {"split", "during-write", ONCE, true, false},
+    {"load", "delay", EVERY_TIME, false, false},
+    {"load", "fail", ONCE_ON_ONE_RANK, false, false},
+    {"host.alloc", "fail", ONCE_ON_ONE_RANK, false, false},
+    {"flip", "device", ONCE_ON_ONE_RANK, false, false},
+    {"flip", "host", ONCE_ON_ONE_RANK, false, false},
+    {"flip", "transfer", ONCE_ON_ONE_RANK, false, false},
+    {"transfer", "abort", ONCE_ON_ONE_RANK, false, false},
+    {"backup", "fail", ONCE_ON_ONE_RANK, false, false},
+    {"store", "fail", ONCE_ON_ONE_RANK, false, false},
+    {"fetch", "fail", ONCE_ON_ONE_RANK, false, false},
+    {"flip", "storage", ONCE_ON_ONE_RANK, false, true},
+    {"die", "backup", ONCE_ON_ONE_RANK, false, false},
+    {"die", "store", ONCE_ON_ONE_RANK, false, true},
+    {"die", "store-sync", ONCE_ON_ONE_RANK, false, true},
+    {"die", "publish", ONCE_ON_ONE_RANK, false, true},
+    {"die", "publish-sync", ONCE_ON_ONE_RANK, false, true},
+    {"die", "publish-rename", ONCE_ON_ONE_RANK, false, true},
+    {"die", "published", ONCE_ON_ONE_RANK, false, true},
+    {"file", "fail", ONCE_ON_ONE_RANK, false, true},
+    {"file", "short", ONCE_ON_ONE_RANK, false, true},
+    {"file", "lost", ONCE_ON_ONE_RANK, false, true},
+    {"disk", "full", ONCE_ON_ONE_RANK, false, true},
+    {"rank", "die", ONCE_ON_ONE_RANK, false, false},
+    {"rank", "stall", ONCE_ON_ONE_RANK, false, false},
 };
 
 #define POINTS                                                                 \
@@ -202,6 +204,26 @@ static pl_inject_rule_t default_rule(default_when_t when)
     return rule;
 }
 
+static pl_status_t check_rule(size_t p, const pl_inject_rule_t *rule,
+                              const char *text, const pl_log_t *log)
+{
+    if (points[p].is_control && (rule->rank >= 0)) {
+        pl_log(log, PL_LOG_ERROR,
+               "--inject %s: this point is the same on all ranks; leave out "
+               "rank:%d",
+               text, (int)rule->rank);
+        return PL_ERR_ARGUMENT;
+    }
+    if (points[p].is_of_disk && (rule->tick > 0)) {
+        pl_log(log, PL_LOG_ERROR,
+               "--inject %s: the disk knows no ticks; leave out tick:%" PRId64
+               ", count:K is the K-th time",
+               text, rule->tick);
+        return PL_ERR_ARGUMENT;
+    }
+    return PL_OK;
+}
+
 pl_status_t pl_inject_parse(pl_inject_t *inject, const char *text,
                             const pl_log_t *log)
 {
@@ -229,13 +251,7 @@ pl_status_t pl_inject_parse(pl_inject_t *inject, const char *text,
         }
         has_when = !is_last;
     }
-    if (points[p].is_control && (rule.rank >= 0)) {
-        pl_log(log, PL_LOG_ERROR,
-               "--inject %s: this point is the same on all ranks; leave out "
-               "rank:%d",
-               text, (int)rule.rank);
-        return PL_ERR_ARGUMENT;
-    }
+    PL_TRY(check_rule(p, &rule, text, log));
     inject->rules[p] = rule;
     return PL_OK;
 }

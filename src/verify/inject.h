@@ -34,7 +34,8 @@
  * *.abort, die, file, disk and rank.* the first rank that comes to the point,
  * for the others every rank), count:K (the K-th time the point is reached on a
  * rank, from 1; default 1), every (each time; the default of load.alloc,
- * write.owner and load.delay), tick:T (not before tick T).
+ * write.owner and load.delay), tick:T (not before tick T; not for flip=storage,
+ * die but die=backup, file and disk, whose threads know no ticks).
  */
 #ifndef PL_VERIFY_INJECT_H
 #define PL_VERIFY_INJECT_H

@@ -38,6 +38,20 @@ START_TEST(every_text_names_its_point)
         {"flip=transfer", PL_INJECT_FLIP_TRANSFER},
         {"transfer.abort", PL_INJECT_TRANSFER_ABORT},
         {"backup.fail", PL_INJECT_BACKUP_FAIL},
+        {"store.fail", PL_INJECT_STORE_FAIL},
+        {"fetch.fail", PL_INJECT_FETCH_FAIL},
+        {"flip=storage", PL_INJECT_FLIP_STORAGE},
+        {"die=backup", PL_INJECT_DIE_BACKUP},
+        {"die=store", PL_INJECT_DIE_STORE},
+        {"die=store-sync", PL_INJECT_DIE_STORE_SYNC},
+        {"die=publish", PL_INJECT_DIE_PUBLISH},
+        {"die=publish-sync", PL_INJECT_DIE_PUBLISH_SYNC},
+        {"die=publish-rename", PL_INJECT_DIE_PUBLISH_RENAME},
+        {"die=published", PL_INJECT_DIE_PUBLISHED},
+        {"file=fail", PL_INJECT_FILE_FAIL},
+        {"file=short", PL_INJECT_FILE_SHORT},
+        {"file=lost", PL_INJECT_FILE_LOST},
+        {"disk=full", PL_INJECT_DISK_FULL},
         {"rank.die", PL_INJECT_RANK_DIE},
         {"rank.stall", PL_INJECT_RANK_STALL},
     };
@@ -62,6 +76,25 @@ START_TEST(every_text_names_its_point)
 }
 END_TEST
 
+/* All copies of a rule tell one word. */
+START_TEST(what_has_happened_is_known)
+{
+    atomic_uint_fast64_t happened = 0;
+    pl_inject_t inject            = parsed("store.fail@rank:1,count:2");
+    pl_inject_t copies[2];
+
+    inject.happened = &happened;
+    copies[0]       = inject;
+    copies[1]       = inject;
+    ck_assert(!hit(&copies[1], PL_INJECT_STORE_FAIL, 1, 0));
+    ck_assert(!hit(&copies[0], PL_INJECT_STORE_FAIL, 0, 0));
+    ck_assert_uint_eq(atomic_load(&happened), 0);
+    ck_assert(hit(&copies[1], PL_INJECT_STORE_FAIL, 1, 0));
+    ck_assert_uint_eq(atomic_load(&happened), UINT64_C(1)
+                                                  << PL_INJECT_STORE_FAIL);
+}
+END_TEST
+
 START_TEST(bad_texts_are_refused_with_one_line)
 {
     static const struct {
@@ -83,6 +116,10 @@ START_TEST(bad_texts_are_refused_with_one_line)
         {"load.fail@tick:1,", "is no time"},
         {"load.fail@tick:99999999999999999999", "is no time"},
         {"write.owner=shift@rank:1", "same on all ranks"},
+        {"flip=storage@tick:1", "knows no ticks"},
+        {"die=publish@rank:0,tick:7", "knows no ticks"},
+        {"file=lost@tick:7", "knows no ticks"},
+        {"disk=full@tick:7", "knows no ticks"},
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -139,6 +176,7 @@ static TCase *inject_case(void)
     TCase *tcase = tcase_create("inject");
 
     tcase_add_test(tcase, every_text_names_its_point);
+    tcase_add_test(tcase, what_has_happened_is_known);
     tcase_add_test(tcase, bad_texts_are_refused_with_one_line);
     tcase_add_test(tcase, a_point_fires_when_it_is_told_to);
     return tcase;

@@ -285,35 +285,6 @@ START_TEST(a_full_disk_is_said_once_and_reads_go_on)
 }
 END_TEST
 
-START_TEST(one_failed_write_is_no_end)
-{
-    pl_inject_t inject   = inject_of("store.fail", 1, 2);
-    tier_sample_t sample = tier_sample_make(folder, RANKS, SLOTS, &said.log);
-
-    sample.inject = &inject;
-    ck_assert_int_eq(tier_sample_open(&sample), PL_OK);
-    ck_assert(tier_sample_store(&sample, 0, 0, 3));
-    ck_assert(!tier_sample_store(&sample, 1, 0, 3));
-    ck_assert(tier_sample_store(&sample, 1, 0, 3));
-    ck_assert_int_eq(tier_sample_fetch_all(&sample, 2), 6);
-    tier_sample_close(&sample);
-}
-END_TEST
-
-START_TEST(a_page_that_cannot_be_read_is_bad)
-{
-    pl_inject_t inject   = inject_of("fetch.fail", 0, 2);
-    tier_sample_t sample = tier_sample_make(folder, RANKS, SLOTS, &said.log);
-
-    sample.inject = &inject;
-    ck_assert_int_eq(tier_sample_open(&sample), PL_OK);
-    ck_assert(tier_sample_store(&sample, 0, 0, 7));
-    ck_assert_int_eq(tier_sample_fetch(&sample, 0), 2); /* rank 0's second */
-    ck_assert_int_eq(tier_sample_fetch(&sample, 0), 2);
-    tier_sample_close(&sample);
-}
-END_TEST
-
 START_TEST(a_flipped_bit_shows_in_the_digest)
 {
     pl_inject_t inject   = inject_of("flip=storage", 1, 1);
@@ -338,8 +309,6 @@ TCase *case_faults(void)
     tcase_add_loop_test(tests, every_step_may_be_the_last, 0,
                         sizeof(DEATHS) / sizeof(DEATHS[0]));
     tcase_add_test(tests, a_full_disk_is_said_once_and_reads_go_on);
-    tcase_add_test(tests, one_failed_write_is_no_end);
-    tcase_add_test(tests, a_page_that_cannot_be_read_is_bad);
     tcase_add_test(tests, a_flipped_bit_shows_in_the_digest);
     return tests;
 }
