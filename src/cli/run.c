@@ -14,6 +14,7 @@
 #include <pagelane/trace.h>
 
 #include "cli/command.h"
+#include "cli/run_files.h"
 #include "cli/run_model.h"
 #include "cli/run_notes.h"
 #include "cli/run_snapshot.h"
@@ -32,6 +33,7 @@ typedef struct run {
     pl_cli_model_t model;
     char *command;
     int32_t *shared; /* engine/sharing.h, for the snapshot: with, then pages */
+    pl_run_files_t files;
     pl_run_snapshot_t snapshot;
     pl_run_storage_t storage;
     atomic_uint_fast64_t happened; /* of what --inject asks for, here */
@@ -376,6 +378,20 @@ static pl_status_t find_sharing(run_t *run)
                            run->shared + n);
 }
 
+/* Under mpirun one rank is here, else all are. */
+static pl_status_t open_files(run_t *run)
+{
+    const pl_cli_t *cli = run->cli;
+    bool is_one         = cli->world.launched;
+    int n_ranks         = (int)cli->options.ranks;
+
+    run->snapshot.files = &run->files;
+    run->storage.files  = &run->files;
+    return pl_run_files_open(&run->files, &run->params.inject, n_ranks,
+                             is_one ? cli->world.rank : 0,
+                             is_one ? 1 : n_ranks);
+}
+
 static pl_status_t open_snapshot(run_t *run)
 {
     run->snapshot.cli     = run->cli;
@@ -403,6 +419,7 @@ static pl_status_t prepare(run_t *run)
     PL_TRY(fill_params(run));
     PL_TRY(check_tokens_out(run));
     PL_TRY(find_sharing(run));
+    PL_TRY(open_files(run));
     return open_snapshot(run);
 }
 
@@ -510,6 +527,7 @@ int pl_cli_run(const pl_cli_t *cli)
     free(run.logs);
     pl_run_snapshot_close(&run.snapshot);
     pl_run_storage_close(&run.storage);
+    pl_run_files_close(&run.files);
     pl_cli_model_close(&run.model);
     pl_trace_close(run.trace);
     free(run.command);

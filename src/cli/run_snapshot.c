@@ -127,6 +127,7 @@ static pl_status_t fill_input(const pl_run_snapshot_t *snapshot, int rank,
     input->n_timing = list_timing(snapshot, sheet->timing);
     input->about    = sheet->about;
     input->n_about  = N_ABOUT;
+    input->files    = snapshot->files->ranks[rank];
     return PL_OK;
 }
 

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "cli/cli.h"
+#include "cli/run_files.h"
 #include "engine/event_log.h"
 #include "exec/run.h"
 #include "store/snapshot_series.h"
@@ -15,6 +16,7 @@
 typedef struct pl_run_snapshot {
     const pl_cli_t *cli;
     const char *command;
+    const pl_run_files_t *files;
     pl_event_log_t *const *logs; /* by rank */
     const int32_t *shared;       /* on rank 0; engine/sharing.h */
     const char *requests;        /* on rank 0: their hash (run_prior.h) */

@@ -319,20 +319,6 @@ static pl_status_t resume(pl_run_storage_t *storage, int32_t n_requests)
     return pl_run_prior_take(content->finished, n_requests, &storage->prior);
 }
 
-static pl_status_t open_files(pl_run_storage_t *storage, int first, int n)
-{
-    PL_TRY(pl_files_journal_open(&storage->inject, &storage->journal));
-    storage->files = calloc((size_t)storage->n_files, sizeof(*storage->files));
-    if (storage->files == NULL) {
-        return PL_ERR_MEMORY;
-    }
-    for (int i = first; (i < first + n) && (i < storage->n_files); i++) {
-        PL_TRY(pl_files_open(&storage->inject, i, storage->journal,
-                             &storage->files[i]));
-    }
-    return PL_OK;
-}
-
 static pl_status_t open_folder(pl_run_storage_t *storage,
                                const pl_run_params_t *params)
 {
@@ -346,8 +332,8 @@ static pl_status_t open_folder(pl_run_storage_t *storage,
         return PL_OK;
     }
     if (!storage->read_only) {
-        PL_TRY(pl_tier_prepare(folder, storage->files[0], storage->log,
-                               &storage->lock));
+        PL_TRY(pl_tier_prepare(folder, storage->files->ranks[0],
+                               storage->log, &storage->lock));
     }
     PL_TRY(read_folder(storage, folder, params->engine.n_prefill));
     PL_TRY(resume(storage, params->source.count));
@@ -421,12 +407,12 @@ static pl_status_t open_door(void *context, int rank,
     pl_tier_params_t params   = {.folder    = storage->absolute,
                                  .identity  = storage->identity,
                                  .own_set   = storage->content.start.own_set,
-                                 .n_ranks   = storage->n_files,
+                                 .n_ranks   = storage->n_prefill,
                                  .n_slots   = storage->n_slots,
                                  .read_only = storage->read_only,
                                  .rank      = rank,
                                  .trace     = storage->trace,
-                                 .files     = storage->files[rank],
+                                 .files     = storage->files->ranks[rank],
                                  .inject    = &storage->inject,
                                  .log       = &storage->cli->log};
 
@@ -457,7 +443,6 @@ pl_status_t pl_run_storage_open(pl_run_storage_t *storage,
 {
     const pl_options_t *o = &storage->cli->options;
     int rank              = comm == NULL ? 0 : comm->rank;
-    int here              = comm == NULL ? params->engine.n_prefill : 1;
     pl_status_t status    = PL_OK;
 
     if ((rank == 0) &&
@@ -470,11 +455,10 @@ pl_status_t pl_run_storage_open(pl_run_storage_t *storage,
     if ((o->storage == NULL) && (o->from == NULL)) {
         return PL_OK;
     }
-    storage->inject  = params->inject;
-    storage->n_files = params->engine.n_prefill;
+    storage->inject    = params->inject;
+    storage->n_prefill = params->engine.n_prefill;
     describe(storage, trace, model, params);
-    status = open_files(storage, rank, here);
-    if ((status == PL_OK) && (rank == 0)) {
+    if (rank == 0) {
         status = open_folder(storage, params);
     }
     if (comm != NULL) {
@@ -488,12 +472,6 @@ pl_status_t pl_run_storage_open(pl_run_storage_t *storage,
 
 void pl_run_storage_close(pl_run_storage_t *storage)
 {
-    for (int32_t i = 0; (storage->files != NULL) && (i < storage->n_files);
-         i++) {
-        pl_files_close(storage->files[i]);
-    }
-    free(storage->files);
-    pl_files_journal_close(storage->journal);
     pl_tier_content_free(&storage->content);
     pl_run_prior_free(&storage->prior);
     pl_tier_release(storage->lock);

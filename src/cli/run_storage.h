@@ -10,6 +10,7 @@
 #include <pagelane/trace.h>
 
 #include "cli/cli.h"
+#include "cli/run_files.h"
 #include "cli/run_model.h"
 #include "cli/run_prior.h"
 #include "exec/run.h"
@@ -17,8 +18,11 @@
 
 /* Zeroed: no storage. */
 typedef struct pl_run_storage {
+    /* borrowed, set before anything else */
     const pl_cli_t *cli;
-    const pl_log_t *log;  /* of what all ranks find alike: rank 0's, or NULL */
+    const pl_log_t *log; /* of what all ranks find alike: rank 0's, or NULL */
+    const pl_run_files_t *files;
+
     const char *requests; /* their hash as text, once it was opened; or NULL */
     const char *place;    /* rank 0: the folder's absolute path; or NULL */
     pl_run_prior_t prior; /* --resume */
@@ -36,9 +40,7 @@ typedef struct pl_run_storage {
     pl_inject_t inject;
     pl_tier_lock_t *lock; /* rank 0 */
     pl_tier_content_t content;
-    pl_files_journal_t *journal;
-    pl_files_t **files; /* [n_prefill] of the ranks that are here */
-    int32_t n_files;
+    int32_t n_prefill;
     pl_storage_opener_t opener;
 } pl_run_storage_t;
 
