@@ -300,7 +300,7 @@ __global__ void __launch_bounds__(THREADS, 2)
         __syncthreads(); /* the tile is whole; the last sums have been read */
         fetched = fetch(view, first + KEYS, end);
         if (works && (first < mine)) {
-#pragma unroll 1
+#pragma unroll
             for (int k = 0; k < KEYS; k += 16) {
                 score_keys(heads, &shared->tiles[turn], k,
                            shared->sums[turn][warp]);
