@@ -3,7 +3,9 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "store/tier_folder.h"
 #include "store/tier_internal.h"
 
 static pl_tier_t *tier_of(pl_storage_door_t *door)
@@ -263,6 +265,9 @@ static void free_tier(pl_tier_t *tier)
     pl_tier_index_free(&tier->self);
     (void)pthread_cond_destroy(&tier->changed);
     (void)pthread_mutex_destroy(&tier->mutex);
+    if (tier->lock >= 0) {
+        (void)close(tier->lock);
+    }
     free(tier->folder);
     free(tier);
 }
@@ -294,7 +299,8 @@ static pl_status_t fill(pl_tier_t *tier, const pl_tier_params_t *params)
     tier->params        = *params;
     tier->next_ticket   = 1;
     tier->segment_slots = pl_segment_slots(params->identity.page_bytes);
-    tier->folder        = strdup(params->folder);
+    tier->lock   = params->read_only ? -1 : pl_tier_share(params->folder);
+    tier->folder = strdup(params->folder);
     tier->params.folder = tier->folder;
     if ((tier->folder == NULL) ||
         (pl_tier_index_identify(&tier->self, &params->identity) != PL_OK)) {

@@ -85,9 +85,10 @@ PL_MUST_CHECK pl_status_t pl_tier_read(const char *folder,
 void pl_tier_content_free(pl_tier_content_t *content);
 
 /* Make the folder if it is not there, take its lock, and remove what a crash
- * left unpublished (.partial).  Rank 0, before the doors are opened; `files`
- * may be NULL.  PL_ERR_INPUT: another run writes it; it holds something else.
- * PL_ERR_IO. */
+ * left unpublished (.partial).  Rank 0, before the doors are opened; these have
+ * a share in the lock, so that no other run writes while one of them can.
+ * `files` may be NULL.  PL_ERR_INPUT: another run writes it; it holds something
+ * else.  PL_ERR_IO. */
 typedef struct pl_tier_lock pl_tier_lock_t;
 PL_MUST_CHECK pl_status_t pl_tier_prepare(const char *folder, pl_files_t *files,
                                           const pl_log_t *log,

@@ -159,10 +159,12 @@ static pl_status_t make_folder(const char *folder, pl_files_t *files,
                        : failed_at(folder, "make the folder", failed, log);
 }
 
-/* The lock of an open file; closes it if another has it. */
-static pl_status_t lock_file(const char *folder, int fd, const pl_log_t *log)
+/* The lock of an open file, alone (LOCK_EX) or with others (LOCK_SH); closes it
+ * if that cannot be had. */
+static pl_status_t lock_file(const char *folder, int fd, int how,
+                             const pl_log_t *log)
 {
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (flock(fd, how | LOCK_NB) != 0) {
         (void)close(fd);
         pl_log(log, PL_LOG_ERROR,
                "storage %s: another run is writing it; wait for its end, or "
@@ -186,9 +188,19 @@ static pl_status_t take_lock(const char *folder, pl_files_t *files,
     if (failed != 0) {
         return failed_at(folder, "take its lock", failed, log);
     }
-    PL_TRY(lock_file(folder, fd, log));
+    PL_TRY(lock_file(folder, fd, LOCK_EX, log));
     *fd_p = fd;
     return PL_OK;
+}
+
+int pl_tier_share(const char *folder)
+{
+    char *path = pl_tier_path(folder, PL_TIER_LOCK);
+    int fd     = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+
+    free(path);
+    return (fd >= 0) && (lock_file(folder, fd, LOCK_SH, NULL) != PL_OK) ? -1
+                                                                        : fd;
 }
 
 pl_status_t pl_tier_hold(const char *folder, const pl_log_t *log,
@@ -206,7 +218,7 @@ pl_status_t pl_tier_hold(const char *folder, const pl_log_t *log,
     }
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     free(path);
-    if ((fd >= 0) && (lock_file(folder, fd, log) != PL_OK)) {
+    if ((fd >= 0) && (lock_file(folder, fd, LOCK_EX, log) != PL_OK)) {
         free(lock);
         return PL_ERR_INPUT;
     }
@@ -257,6 +269,12 @@ pl_status_t pl_tier_prepare(const char *folder, pl_files_t *files,
     PL_TRY_GOTO(status, take_lock(folder, files, log, &lock->fd), out);
     /* Only now it is nobody else's. */
     PL_TRY_GOTO(status, clean(folder, files, &listing, log), out);
+    /* From here on the doors of all ranks have it as well. */
+    status = lock_file(folder, lock->fd, LOCK_SH, log);
+    if (status != PL_OK) {
+        lock->fd = -1;
+        goto out;
+    }
     *lock_p = lock;
     lock    = NULL;
 

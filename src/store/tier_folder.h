@@ -30,6 +30,11 @@ void pl_tier_listing_free(pl_tier_listing_t *listing);
 PL_MUST_CHECK pl_status_t pl_tier_hold(const char *folder, const pl_log_t *log,
                                        pl_tier_lock_t **lock_p);
 
+/* A share in the lock that a run has prepared: while one is held no other run
+ * gets it, whatever became of rank 0.  A descriptor to close; -1: there is no
+ * lock that can be shared. */
+int pl_tier_share(const char *folder);
+
 /* "<folder>/<name>", for the caller to free; NULL: out of memory. */
 char *pl_tier_path(const char *folder, const char *name);
 

@@ -234,10 +234,17 @@ START_TEST(one_run_at_a_time_writes)
 
     ck_assert_int_eq(tier_sample_open(&second), PL_ERR_INPUT);
     ck_assert_ptr_nonnull(strstr(said.text, "another run is writing it"));
+    /* Rank 0 is gone; a door of another can still write. */
+    pl_tier_release(sample.lock);
+    sample.lock = NULL;
+    ck_assert_int_eq(tier_sample_open(&second), PL_ERR_INPUT);
     second.read_only = true;
     ck_assert_int_eq(tier_sample_open(&second), PL_OK);
     tier_sample_close(&second);
     tier_sample_close(&sample);
+    second.read_only = false;
+    ck_assert_int_eq(tier_sample_open(&second), PL_OK);
+    tier_sample_close(&second);
 }
 END_TEST
 
