@@ -332,8 +332,8 @@ static pl_status_t open_folder(pl_run_storage_t *storage,
         return PL_OK;
     }
     if (!storage->read_only) {
-        PL_TRY(pl_tier_prepare(folder, storage->files->ranks[0],
-                               storage->log, &storage->lock));
+        PL_TRY(pl_tier_prepare(folder, storage->files->ranks[0], storage->log,
+                               &storage->lock));
     }
     PL_TRY(read_folder(storage, folder, params->engine.n_prefill));
     PL_TRY(resume(storage, params->source.count));
