@@ -66,8 +66,7 @@ typedef struct pl_segment_mould {
     uint8_t *number;    /* where in them the attribute `number` lies */
 } pl_segment_mould_t;
 
-/* PL_OK, PL_ERR_MEMORY, PL_ERR_INTERNAL (HDF5 refuses), one line.  Takes the
- * memory of a whole segment while it works. */
+/* PL_OK, PL_ERR_MEMORY, PL_ERR_INTERNAL (HDF5 refuses), one line. */
 PL_MUST_CHECK pl_status_t pl_segment_mould_make(
     const pl_tier_identity_t *identity, pl_segment_name_t name, int32_t slots,
     const pl_log_t *log, pl_segment_mould_t *mould_p);

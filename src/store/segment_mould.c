@@ -4,13 +4,14 @@
 
 #include "base/hash.h"
 #include "store/h5.h"
+#include "store/h5_sparse.h"
 #include "store/segment.h"
 
 /* Stands for `number` until a segment has one: no other eight bytes of a
  * skeleton are these. */
 #define NUMBER_MARK INT64_C(0x6C616E655E706167)
 
-enum { GROW_BYTES = 8 << 20, LEAST_ALIGNED = 16384 };
+enum { LEAST_ALIGNED = 16384 };
 
 uint64_t pl_tier_identity_hash(const pl_tier_identity_t *identity)
 {
@@ -148,7 +149,7 @@ static herr_t fill(hid_t file, const pl_tier_identity_t *identity,
 
 /* ---- from HDF5's memory to ours ---- */
 
-static hid_t create_file(void)
+static hid_t create_file(pl_h5_sparse_t *sparse)
 {
     hid_t create = H5Pcreate(H5P_FILE_CREATE);
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
@@ -158,7 +159,7 @@ static hid_t create_file(void)
         (H5Pset_obj_track_times(create, false) >= 0) &&
         (H5Pset_userblock(create, PL_SEGMENT_BLOCK) >= 0) &&
         (H5Pset_alignment(access, LEAST_ALIGNED, PL_SEGMENT_BLOCK) >= 0) &&
-        (H5Pset_fapl_core(access, GROW_BYTES, false) >= 0)) {
+        (pl_h5_sparse_use(access, sparse) >= 0)) {
         file = H5Fcreate("segment", H5F_ACC_TRUNC, create, access);
     }
     if (access >= 0) {
@@ -170,24 +171,8 @@ static hid_t create_file(void)
     return file;
 }
 
-/* The file as bytes, without its user block; NULL: it cannot be had. */
-static uint8_t *image_of(hid_t file, size_t *n_p)
-{
-    ssize_t n      = H5Fflush(file, H5F_SCOPE_LOCAL) < 0
-                         ? -1
-                         : H5Fget_file_image(file, NULL, 0);
-    uint8_t *image = n <= 0 ? NULL : malloc((size_t)n);
-
-    if ((image != NULL) && (H5Fget_file_image(file, image, (size_t)n) != n)) {
-        free(image);
-        image = NULL;
-    }
-    *n_p = image == NULL ? 0 : (size_t)n;
-    return image;
-}
-
-static pl_status_t copy_gap(const uint8_t *image, uint64_t first, uint64_t end,
-                            int i, pl_segment_mould_t *mould)
+static pl_status_t copy_gap(const pl_h5_sparse_t *sparse, uint64_t first,
+                            uint64_t end, int i, pl_segment_mould_t *mould)
 {
     size_t n       = (size_t)(end - first);
     uint8_t *bytes = malloc(n > 0 ? n : 1);
@@ -195,7 +180,7 @@ static pl_status_t copy_gap(const uint8_t *image, uint64_t first, uint64_t end,
     if (bytes == NULL) {
         return PL_ERR_MEMORY;
     }
-    memcpy(bytes, image + first - PL_SEGMENT_BLOCK, n);
+    pl_h5_sparse_read(sparse, first, n, bytes);
     mould->pieces[i].at    = first;
     mould->pieces[i].n     = n;
     mould->pieces[i].bytes = bytes;
@@ -203,7 +188,8 @@ static pl_status_t copy_gap(const uint8_t *image, uint64_t first, uint64_t end,
 }
 
 /* Everything but block, headers and pages (which lie in this order). */
-static pl_status_t copy_gaps(const uint8_t *image, pl_segment_mould_t *mould)
+static pl_status_t copy_gaps(const pl_h5_sparse_t *sparse,
+                             pl_segment_mould_t *mould)
 {
     const pl_segment_form_t *form = &mould->form;
     uint64_t slots                = (uint64_t)form->slots;
@@ -214,9 +200,9 @@ static pl_status_t copy_gaps(const uint8_t *image, pl_segment_mould_t *mould)
         (form->pages_at < headers_end) || (form->bytes < pages_end)) {
         return PL_ERR_INTERNAL;
     }
-    PL_TRY(copy_gap(image, PL_SEGMENT_BLOCK, form->headers_at, 0, mould));
-    PL_TRY(copy_gap(image, headers_end, form->pages_at, 1, mould));
-    return copy_gap(image, pages_end, form->bytes, 2, mould);
+    PL_TRY(copy_gap(sparse, PL_SEGMENT_BLOCK, form->headers_at, 0, mould));
+    PL_TRY(copy_gap(sparse, headers_end, form->pages_at, 1, mould));
+    return copy_gap(sparse, pages_end, form->bytes, 2, mould);
 }
 
 static pl_status_t find_number(pl_segment_mould_t *mould)
@@ -239,24 +225,32 @@ static pl_status_t find_number(pl_segment_mould_t *mould)
     return n == 1 ? PL_OK : PL_ERR_INTERNAL;
 }
 
-static pl_status_t make(hid_t file, const pl_tier_identity_t *identity,
-                        pl_segment_mould_t *mould)
+static pl_status_t make(const pl_tier_identity_t *identity,
+                        pl_h5_sparse_t *sparse, pl_segment_mould_t *mould,
+                        const pl_log_t *log)
 {
-    size_t n       = 0;
-    uint8_t *image = NULL;
+    hid_t file    = create_file(sparse);
+    herr_t failed = file < 0 ? -1 : fill(file, identity, &mould->form);
     pl_status_t status;
 
-    if (fill(file, identity, &mould->form) < 0) {
+    if (failed < 0) {
+        (void)pl_h5_failed(log, "make in memory", "a segment");
+    }
+    if ((file >= 0) && (H5Fclose(file) < 0) && (failed >= 0)) {
+        (void)pl_h5_failed(log, "make in memory", "a segment");
+        failed = -1;
+    }
+    if (failed < 0) {
         return PL_ERR_INTERNAL;
     }
-    image = image_of(file, &n);
-    if (image == NULL) {
-        return PL_ERR_MEMORY;
+    mould->form.bytes = sparse->n;
+    status            = copy_gaps(sparse, mould);
+    status            = status == PL_OK ? find_number(mould) : status;
+    if (status != PL_OK) {
+        pl_log(log, PL_LOG_ERROR, "cannot make a segment in memory: %s",
+               pl_status_text(status));
     }
-    mould->form.bytes = n + PL_SEGMENT_BLOCK;
-    status            = copy_gaps(image, mould);
-    free(image);
-    return status == PL_OK ? find_number(mould) : status;
+    return status;
 }
 
 pl_status_t pl_segment_mould_make(const pl_tier_identity_t *identity,
@@ -269,20 +263,16 @@ pl_status_t pl_segment_mould_make(const pl_tier_identity_t *identity,
                  .slots      = slots,
                  .page_bytes = identity->page_bytes,
                  .identity   = pl_tier_identity_hash(identity)}};
-    pl_h5_quiet_t quiet = pl_h5_quiet();
-    hid_t file          = create_file();
-    pl_status_t status =
-        file < 0 ? PL_ERR_INTERNAL : make(file, identity, &mould);
+    pl_h5_sparse_t sparse = {{0}, 0};
+    pl_h5_quiet_t quiet   = pl_h5_quiet();
+    pl_status_t status    = make(identity, &sparse, &mould, log);
 
-    if (status != PL_OK) {
-        (void)pl_h5_failed(log, "make in memory", "a segment");
-        pl_segment_mould_free(&mould);
-    } else {
-        *mould_p = mould;
-    }
-    if (file >= 0) {
-        (void)H5Fclose(file);
-    }
     pl_h5_loud(quiet);
-    return status;
+    pl_h5_sparse_free(&sparse);
+    if (status != PL_OK) {
+        pl_segment_mould_free(&mould);
+        return status;
+    }
+    *mould_p = mould;
+    return PL_OK;
 }
