@@ -286,7 +286,7 @@ void pl_journal_synced(pl_files_journal_t *journal, int fd)
 
 void pl_journal_synced_folder(pl_files_journal_t *journal, const char *folder)
 {
-    file_id_t id;
+    file_id_t id = {0};
 
     if (id_of_path(folder, &id) != 0) {
         return;
