@@ -16,6 +16,13 @@
 void pl_check_find(pl_check_report_t *report, pl_check_kind_t kind,
                    const char *format, ...) PL_TEXT_FORMAT(3, 4);
 
+/* A slot of a segment, counted within it: what number the slot has in the
+ * share is of no matter where the header cannot be believed. */
+typedef struct pl_check_slot {
+    pl_segment_name_t segment;
+    int32_t slot;
+} pl_check_slot_t;
+
 typedef struct pl_check_tier {
     const char *folder;
     const pl_log_t *log;
@@ -26,8 +33,8 @@ typedef struct pl_check_tier {
     uint8_t *is_bad; /* [index.n_entries] */
     bool *is_torn;   /* [listing.segments.n] */
     int64_t highest; /* stamp in any header that somebody can have meant */
-    PL_ARRAY(pl_storage_place_t) absurd; /* slots with other stamps */
-    int64_t next_progress;               /* bytes */
+    PL_ARRAY(pl_check_slot_t) absurd; /* those with other stamps */
+    int64_t next_progress;            /* bytes */
 } pl_check_tier_t;
 
 /* Stamps above it were never given. */

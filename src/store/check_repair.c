@@ -104,10 +104,8 @@ static pl_status_t remove_segments(const pl_check_tier_t *check)
 
 /* A header that no write of ours can have made: no page. */
 static pl_status_t clear_header(const pl_check_tier_t *check,
-                                const pl_storage_place_t *place)
+                                const pl_check_slot_t *slot)
 {
-    int32_t slots          = pl_segment_slots(check->index.page_bytes);
-    pl_segment_name_t name = {place->set, place->rank, place->slot / slots};
     uint8_t none[PL_HEADER_BYTES] = {0};
     struct iovec piece            = {none, sizeof(none)};
     char text[PL_SEGMENT_NAME_BYTES];
@@ -116,7 +114,7 @@ static pl_status_t clear_header(const pl_check_tier_t *check,
     int fd     = -1;
     int failed = ENOMEM;
 
-    pl_segment_name_text(name, text);
+    pl_segment_name_text(slot->segment, text);
     path = pl_tier_path(check->folder, text);
     if (path != NULL) {
         failed = pl_files_open_file(NULL, path, O_RDWR, &fd);
@@ -125,11 +123,10 @@ static pl_status_t clear_header(const pl_check_tier_t *check,
     if (failed == ENOENT) {
         return PL_OK; /* it went with its segment */
     }
-    if ((failed == 0) && (pl_segment_check(fd, name, &form) == NULL)) {
-        failed =
-            pl_files_write(NULL, fd, &piece, 1,
-                           form.headers_at + (uint64_t)(place->slot % slots) *
-                                                 PL_HEADER_BYTES);
+    if ((failed == 0) && (pl_segment_check(fd, slot->segment, &form) == NULL)) {
+        failed = pl_files_write(NULL, fd, &piece, 1,
+                                form.headers_at +
+                                    (uint64_t)slot->slot * PL_HEADER_BYTES);
         failed = failed == 0 ? pl_files_sync_data(NULL, fd) : failed;
     }
     if (fd >= 0) {

@@ -314,12 +314,9 @@ static pl_status_t check_rest(pl_check_tier_t *check, const segment_t *segment,
         if (!is_absurd && (stamp > check->highest)) {
             check->highest = stamp;
         }
-        if (is_absurd &&
-            (PL_ARRAY_PUSH(&check->absurd,
-                           ((pl_storage_place_t){
-                               segment->name.set, segment->name.rank,
-                               segment->name.number * segment->form.slots +
-                                   slot})) != PL_OK)) {
+        if (is_absurd && (PL_ARRAY_PUSH(&check->absurd,
+                                        ((pl_check_slot_t){segment->name,
+                                                           slot})) != PL_OK)) {
             return PL_ERR_MEMORY;
         }
         if ((segment->is_named[slot] == 0) && (stamp != 0) &&

@@ -12,9 +12,11 @@
 
 #include "base/hash.h"
 
+int64_t pl_segment_bytes = 64 << 20;
+
 int32_t pl_segment_slots(int64_t page_bytes)
 {
-    int64_t slots = PL_SEGMENT_BYTES / (page_bytes > 0 ? page_bytes : 1);
+    int64_t slots = pl_segment_bytes / (page_bytes > 0 ? page_bytes : 1);
 
     slots = slots > PL_SEGMENT_MOST_SLOTS ? PL_SEGMENT_MOST_SLOTS : slots;
     return slots > 0 ? (int32_t)slots : 1;

@@ -28,7 +28,6 @@
 #define PL_SEGMENT_FORMAT     "pagelane-segment"
 #define PL_SEGMENT_MAJOR      1
 #define PL_SEGMENT_BLOCK      4096
-#define PL_SEGMENT_BYTES      (64 << 20) /* of pages, about */
 #define PL_SEGMENT_MOST_SLOTS 65536
 #define PL_SEGMENT_NAME_BYTES 64
 
@@ -46,6 +45,11 @@ typedef struct pl_segment_form {
     uint64_t skeleton;             /* digest of what is neither page, header nor
                                       block */
 } pl_segment_form_t;
+
+/* Of pages in a segment, about: 64 MiB.  The same for all that read or write a
+ * folder; tests make it small, before their folder is there, to have many
+ * segments of few pages. */
+extern int64_t pl_segment_bytes;
 
 /* Of all segments of a set but the last, which may have less. */
 int32_t pl_segment_slots(int64_t page_bytes);

@@ -16,7 +16,11 @@
 #include "support/log_capture.h"
 #include "support/tier_sample.h"
 
-enum { RANKS = 2, SLOTS = 40, PAGES = 30, PREFIXES = 3 };
+enum { RANKS = 2, SLOTS = 40, PAGES = 30, PREFIXES = 3, PAGE_BYTES = 384 };
+
+/* Slots of a segment, for shares of one, and of ten. */
+static const int32_t SEGMENT_SLOTS[] = {SLOTS, 4};
+static int32_t segment_slots;
 
 static log_capture_t said;
 static char folder[64];
@@ -44,15 +48,22 @@ static tier_sample_t open_sample(void)
     return sample;
 }
 
-/* Three prefixes of ten pages, published. */
 static void set_up(void)
 {
-    tier_sample_t sample;
-
     log_capture_open(&said);
     (void)strcpy(folder, "check-test-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(folder));
-    sample = open_sample();
+}
+
+/* Three prefixes of ten pages, published. */
+static void fill(int32_t slots)
+{
+    tier_sample_t sample;
+
+    segment_slots    = slots;
+    pl_segment_bytes = (int64_t)slots * PAGE_BYTES;
+    sample           = open_sample();
+    ck_assert_int_eq(sample.identity.page_bytes, PAGE_BYTES);
     for (uint64_t prefix = 0; prefix < PREFIXES; prefix++) {
         ck_assert(tier_sample_store(&sample, prefix, 0, PAGES / PREFIXES));
     }
@@ -95,10 +106,10 @@ static void write_index(pl_tier_index_t *index)
     pl_tier_index_free(index);
 }
 
-/* The segment's file, open, and where things lie in it. */
-static int open_segment(int rank, pl_segment_form_t *form)
+/* The file of a slot's segment, open, and where things lie in it. */
+static int open_segment(int rank, int32_t slot, pl_segment_form_t *form)
 {
-    pl_segment_name_t name = {0, rank, 0};
+    pl_segment_name_t name = {0, rank, slot / segment_slots};
     char text[PL_SEGMENT_NAME_BYTES];
     char *path;
     int fd = pl_tier_open_segment(folder, name);
@@ -206,9 +217,10 @@ static void change_page(void)
     pl_tier_index_t index = read_index();
     pl_storage_place_t at = index.entries[5].place;
     pl_segment_form_t form;
-    int fd = open_segment(at.rank, &form);
+    int fd = open_segment(at.rank, at.slot, &form);
 
-    flip(fd, form.pages_at + (uint64_t)at.slot * (uint64_t)form.page_bytes + 7);
+    flip(fd, form.pages_at +
+                 (uint64_t)(at.slot % segment_slots * form.page_bytes) + 7);
     (void)close(fd);
     pl_tier_index_free(&index);
 }
@@ -218,27 +230,36 @@ static void change_header(void)
     pl_tier_index_t index = read_index();
     pl_storage_place_t at = index.entries[5].place;
     pl_segment_form_t form;
-    int fd = open_segment(at.rank, &form);
+    int fd = open_segment(at.rank, at.slot, &form);
 
-    flip(fd, form.headers_at + (uint64_t)at.slot * PL_HEADER_BYTES);
+    flip(fd, form.headers_at +
+                 (uint64_t)(at.slot % segment_slots * PL_HEADER_BYTES));
     (void)close(fd);
     pl_tier_index_free(&index);
 }
 
-/* A stamp that no write had, where no page is. */
+/* A stamp that no write had, in the last slot of a segment. */
+static void write_nonsense_at(int rank, int32_t slot)
+{
+    const uint8_t byte = 0x80; /* it is negative */
+    pl_segment_form_t form;
+    int fd       = open_segment(rank, slot, &form);
+    uint64_t end = form.headers_at + (uint64_t)form.slots * PL_HEADER_BYTES;
+
+    ck_assert_int_eq(pwrite(fd, &byte, 1, (off_t)end - 17), 1);
+    (void)close(fd);
+}
+
+/* ... where no page is: each rank has fifteen. */
 static void write_nonsense(void)
 {
-    pl_segment_form_t form;
-    int fd = open_segment(1, &form);
-
-    flip(fd, form.headers_at + (SLOTS - 1) * PL_HEADER_BYTES + 7);
-    (void)close(fd);
+    write_nonsense_at(1, PAGES / RANKS);
 }
 
 static void tear_segment(void)
 {
     pl_segment_form_t form;
-    int fd = open_segment(1, &form);
+    int fd = open_segment(1, 0, &form);
 
     ck_assert_int_eq(ftruncate(fd, (off_t)form.bytes - 1), 0);
     (void)close(fd);
@@ -273,7 +294,8 @@ static void lose_index(void)
 static const struct {
     void (*break_it)(void);
     pl_check_kind_t kind;
-    int least_good, most_good; /* pages that a repair keeps */
+    int least_good, most_good; /* pages that a repair keeps; more, where a
+                                  segment is a part of a share */
 } CASES[] = {
     {leave_partial, PL_CHECK_UNFINISHED, PAGES, PAGES},
     {store_more, PL_CHECK_ORPHAN, PAGES, PAGES},
@@ -293,31 +315,26 @@ static const struct {
     {lose_index, PL_CHECK_INDEX, 0, 0},
 };
 
-START_TEST(what_is_wrong_is_found_and_repaired)
+enum { N_CASES = sizeof(CASES) / sizeof(CASES[0]) };
+
+/* Is that what is left, of one segment a rank or of many? */
+static void expect_good(int i, bool is_many, int64_t good)
 {
+    if (is_many && (CASES[i].most_good == PREFIXES)) {
+        ck_assert_int_ge(good, PAGES / PREFIXES * 2);
+        ck_assert_int_lt(good, PAGES);
+    } else {
+        ck_assert_int_ge(good, CASES[i].least_good);
+        ck_assert_int_le(good, CASES[i].most_good);
+    }
+}
+
+/* The next run finds it, and goes on. */
+static void go_on(int64_t good)
+{
+    tier_sample_t sample = open_sample();
     pl_check_report_t report;
-    tier_sample_t sample;
-    int64_t good;
 
-    CASES[_i].break_it();
-    report = look(false);
-    ck_assert_int_gt(report.found[CASES[_i].kind].count, 0);
-    ck_assert_int_ne(report.found[CASES[_i].kind].first[0], '\0');
-    good = report.good;
-    ck_assert_int_ge(good, CASES[_i].least_good);
-    ck_assert_int_le(good, CASES[_i].most_good);
-    report = look(false);
-    ck_assert_int_eq(report.good, good); /* looking changes nothing */
-
-    report = look(true);
-    ck_assert(report.is_repaired);
-    ck_assert_int_eq(report.good, good);
-    report = look(false);
-    ck_assert_msg(pl_check_total(&report) == 0, "kind %d still", _i);
-    ck_assert_int_eq(report.pages, good);
-    ck_assert_int_eq(report.good, good);
-
-    sample = open_sample();
     ck_assert_int_eq(tier_sample_fetch_all(&sample, PREFIXES), good);
     ck_assert(tier_sample_store(&sample, 8, 0, 5));
     ck_assert(tier_sample_publish(&sample));
@@ -326,12 +343,41 @@ START_TEST(what_is_wrong_is_found_and_repaired)
     ck_assert_int_eq(pl_check_total(&report), 0);
     ck_assert_int_eq(report.pages, good + 5);
 }
+
+START_TEST(what_is_wrong_is_found_and_repaired)
+{
+    bool is_many = _i >= N_CASES;
+    int i        = _i % N_CASES;
+    pl_check_report_t report;
+    int64_t good;
+
+    fill(SEGMENT_SLOTS[is_many ? 1 : 0]);
+    CASES[i].break_it();
+    report = look(false);
+    ck_assert_int_gt(report.found[CASES[i].kind].count, 0);
+    ck_assert_int_ne(report.found[CASES[i].kind].first[0], '\0');
+    good = report.good;
+    expect_good(i, is_many, good);
+    report = look(false);
+    ck_assert_int_eq(report.good, good); /* looking changes nothing */
+
+    report = look(true);
+    ck_assert(report.is_repaired);
+    ck_assert_int_eq(report.good, good);
+    report = look(false);
+    ck_assert_msg(pl_check_total(&report) == 0, "kind %d still", i);
+    ck_assert_int_eq(report.pages, good);
+    ck_assert_int_eq(report.good, good);
+    go_on(good);
+}
 END_TEST
 
 START_TEST(nothing_is_wrong_with_what_was_published)
 {
-    pl_check_report_t report = look(true);
+    pl_check_report_t report;
 
+    fill(SEGMENT_SLOTS[_i]);
+    report = look(true);
     ck_assert_int_eq(pl_check_total(&report), 0);
     ck_assert(!report.is_repaired);
     ck_assert_int_eq(report.pages, PAGES);
@@ -341,11 +387,40 @@ START_TEST(nothing_is_wrong_with_what_was_published)
 }
 END_TEST
 
-START_TEST(a_tier_in_use_is_left_alone)
+/* Segments of 8, 8 and 2 slots: the last slot of the last, and no other, is
+ * cleared; every page stays. */
+START_TEST(a_repair_touches_no_page_of_another_segment)
 {
-    tier_sample_t sample = open_sample();
+    enum { FEW_SLOTS = 18, FEW_PAGES = 17 };
+    tier_sample_t sample = tier_sample_make(folder, 1, FEW_SLOTS, &said.log);
     pl_check_report_t report;
 
+    segment_slots    = 8;
+    pl_segment_bytes = (int64_t)segment_slots * PAGE_BYTES;
+    ck_assert_int_eq(tier_sample_open(&sample), PL_OK);
+    ck_assert(tier_sample_store(&sample, 0, 0, FEW_PAGES));
+    ck_assert(tier_sample_publish(&sample));
+    tier_sample_close(&sample);
+    write_nonsense_at(0, FEW_SLOTS - 1);
+    report = look(true);
+    ck_assert_int_eq(report.found[PL_CHECK_ORPHAN].count, 1);
+    ck_assert_int_eq(report.good, FEW_PAGES);
+    report = look(false);
+    ck_assert_int_eq(pl_check_total(&report), 0);
+    ck_assert_int_eq(report.good, FEW_PAGES);
+    ck_assert_int_eq(tier_sample_open(&sample), PL_OK);
+    ck_assert_int_eq(tier_sample_fetch(&sample, 0), FEW_PAGES);
+    tier_sample_close(&sample);
+}
+END_TEST
+
+START_TEST(a_tier_in_use_is_left_alone)
+{
+    tier_sample_t sample;
+    pl_check_report_t report;
+
+    fill(SEGMENT_SLOTS[0]);
+    sample = open_sample();
     ck_assert_int_eq(pl_check(folder, false, &said.log, &report), PL_ERR_INPUT);
     ck_assert_ptr_nonnull(strstr(said.text, "another run is writing it"));
     tier_sample_close(&sample);
@@ -380,8 +455,9 @@ TCase *case_check(void)
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, what_is_wrong_is_found_and_repaired, 0,
-                        sizeof(CASES) / sizeof(CASES[0]));
-    tcase_add_test(tests, nothing_is_wrong_with_what_was_published);
+                        2 * N_CASES);
+    tcase_add_loop_test(tests, nothing_is_wrong_with_what_was_published, 0, 2);
+    tcase_add_test(tests, a_repair_touches_no_page_of_another_segment);
     tcase_add_test(tests, a_tier_in_use_is_left_alone);
     tcase_add_test(tests, other_folders_are_no_tier);
     return tests;
