@@ -401,8 +401,9 @@ static const pl_option_t OPTIONS[] = {
      .name     = "resume",
      .kind     = PL_OPTION_FLAG,
      .fallback = "false",
-     .help     = "Pass over the requests that --from says are finished; the "
-                 "trace must be the same.",
+     .help     = "Pass over the requests that --from says are finished, not "
+                 "failed; the trace and whatever answers come from must be "
+                 "the same.",
      .verbs    = RUN,
      .recorded = true,
      AT(resume)},

@@ -428,8 +428,9 @@ static pl_status_t open_storage(run_t *run, pl_comm_t *comm)
 {
     PL_TRY(pl_run_storage_open(&run->storage, run->trace, &run->model, comm,
                                &run->params));
-    run->snapshot.requests = run->storage.requests;
-    run->snapshot.storage  = run->storage.place;
+    run->snapshot.requests    = run->storage.requests;
+    run->snapshot.storage     = run->storage.place;
+    run->snapshot.computation = run->storage.computation;
     return PL_OK;
 }
 

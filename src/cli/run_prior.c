@@ -160,25 +160,75 @@ static pl_status_t take_columns(const columns_t *c, int32_t n_requests,
     return PL_OK;
 }
 
-pl_status_t pl_run_prior_read(const pl_snapshot_t *snapshot, const char *hash,
-                              int32_t n_requests, pl_run_prior_t *prior)
+static pl_status_t check_requests(const pl_snapshot_t *snapshot,
+                                  const char *requests)
 {
-    columns_t columns = {0};
-    char *of          = NULL;
-    pl_status_t status;
+    char *of = NULL;
+    bool same;
 
     PL_TRY(pl_snapshot_text(snapshot, "/timing", "requests", &of));
-    if (strcmp(of, hash) != 0) {
-        free(of);
-        return pl_snapshot_refuse(
+    same = strcmp(of, requests) == 0;
+    free(of);
+    return same ? PL_OK
+                : pl_snapshot_refuse(
+                      snapshot, "/timing",
+                      "--resume: it is of other requests; give the same trace, "
+                      "limits and seed, or leave --resume out");
+}
+
+static size_t part_length(const char *part)
+{
+    const char *end = strstr(part, "; ");
+
+    return end == NULL ? strlen(part) : (size_t)(end - part);
+}
+
+/* Where the first part begins in which two texts differ. */
+static size_t first_difference(const char *a, const char *b)
+{
+    size_t part = 0;
+
+    for (size_t i = 0; (a[i] != '\0') && (a[i] == b[i]); i++) {
+        if ((a[i] == ';') && (a[i + 1] == ' ')) {
+            part = i + 2;
+        }
+    }
+    return part;
+}
+
+static pl_status_t check_computation(const pl_snapshot_t *snapshot,
+                                     const char *computation)
+{
+    char *of           = NULL;
+    pl_status_t status = PL_OK;
+
+    PL_TRY(pl_snapshot_text(snapshot, "/timing", "computation", &of));
+    if (strcmp(of, computation) != 0) {
+        size_t at          = first_difference(of, computation);
+        const char *theirs = of + at;
+        const char *ours   = computation + at;
+
+        status = pl_snapshot_refuse(
             snapshot, "/timing",
-            "--resume: it is of other requests; give the same trace, limits "
-            "and seed, or leave --resume out");
+            "--resume: its results are not what this run computes (%.*s, here "
+            "%.*s); give the same options, or leave --resume out",
+            (int)part_length(theirs), theirs, (int)part_length(ours), ours);
     }
     free(of);
-    status = read_columns(snapshot, (size_t)n_requests, &columns);
+    return status;
+}
+
+pl_status_t pl_run_prior_read(const pl_snapshot_t *snapshot,
+                              const pl_run_work_t *work, pl_run_prior_t *prior)
+{
+    columns_t columns = {0};
+    pl_status_t status;
+
+    PL_TRY(check_requests(snapshot, work->requests));
+    PL_TRY(check_computation(snapshot, work->computation));
+    status = read_columns(snapshot, (size_t)work->n_requests, &columns);
     if (status == PL_OK) {
-        status = take_columns(&columns, n_requests, prior);
+        status = take_columns(&columns, work->n_requests, prior);
     }
     free_columns(&columns);
     return status;

@@ -31,12 +31,21 @@ uint64_t pl_run_requests_hash(const pl_engine_source_t *source,
 #define PL_RUN_HASH_TEXT 17 /* bytes, with the final NUL */
 void pl_run_hash_text(uint64_t hash, char text[PL_RUN_HASH_TEXT]);
 
-/* Not collective.  Of a snapshot that says it is of the requests with that
- * hash: finished are those that finished well.  PL_ERR_INPUT with one line if
- * it is of others; PL_ERR_MEMORY. */
+/* What the results of a run are results of. */
+typedef struct pl_run_work {
+    const char *requests;    /* their hash, as text */
+    const char *computation; /* what else digests and tokens depend on, in parts
+                                separated by "; ": who computes, the model, row
+                                sizes, how ids become tokens, where answers end
+                                */
+    int32_t n_requests;
+} pl_run_work_t;
+
+/* Not collective.  Of a snapshot that says it is of the same work: finished are
+ * those that finished well (what failed is tried again).  PL_ERR_INPUT with one
+ * line if it is of another; PL_ERR_MEMORY. */
 PL_MUST_CHECK pl_status_t pl_run_prior_read(const pl_snapshot_t *snapshot,
-                                            const char *hash,
-                                            int32_t n_requests,
+                                            const pl_run_work_t *work,
                                             pl_run_prior_t *prior);
 /* The same of what an index says of its last run. */
 PL_MUST_CHECK pl_status_t pl_run_prior_take(const uint8_t *finished,

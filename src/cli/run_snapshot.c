@@ -8,7 +8,7 @@
 #include "exec/memory.h"
 #include "store/snapshot.h"
 
-enum { N_COUNTERS = 2 * PL_OP_KINDS + 4, MOST_TIMING = 6, N_ABOUT = 6 };
+enum { N_COUNTERS = 2 * PL_OP_KINDS + 4, MOST_TIMING = 6, N_ABOUT = 7 };
 
 static int64_t ns_since(const struct timespec *then)
 {
@@ -95,6 +95,9 @@ static void fill_about(const pl_run_snapshot_t *snapshot, sheet_t *sheet)
         "requests", snapshot->requests == NULL ? "" : snapshot->requests};
     sheet->about[5] = (pl_snapshot_text_t){
         "storage", snapshot->storage == NULL ? "" : snapshot->storage};
+    sheet->about[6] = (pl_snapshot_text_t){
+        "computation",
+        snapshot->computation == NULL ? "" : snapshot->computation};
 }
 
 /* `sheet` is zeroed, and the caller's to free (its options). */

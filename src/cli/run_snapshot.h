@@ -20,6 +20,7 @@ typedef struct pl_run_snapshot {
     pl_event_log_t *const *logs; /* by rank */
     const int32_t *shared;       /* on rank 0; engine/sharing.h */
     const char *requests;        /* on rank 0: their hash (run_prior.h) */
+    const char *computation;     /* on rank 0: as in pl_run_work_t */
     const char *storage;         /* on rank 0: folder of the tier, or NULL */
     struct timespec started;
 

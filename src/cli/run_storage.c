@@ -123,6 +123,38 @@ static void describe_tokens(pl_run_storage_t *storage, const pl_trace_t *trace,
     }
 }
 
+/* Whatever digests and tokens come from besides the requests.  Where pages lie,
+ * how large they are and who computes them is no part of it. */
+static void describe_computation(pl_run_storage_t *storage,
+                                 const pl_cli_model_t *model,
+                                 const pl_run_params_t *params)
+{
+    const pl_model_config_t *config = &model->config;
+    const pl_store_layout_t *layout = &storage->layout;
+    const pl_tier_identity_t *pages = &storage->identity;
+    char ends[PL_RUN_HASH_TEXT]     = "none";
+    int32_t vocab_size              = params->vocab_size;
+
+    if (storage->cli->options.executor == PL_OPT_EXECUTOR_MODEL) {
+        vocab_size = config->vocab_size;
+    }
+    if (params->engine.stops) {
+        pl_run_hash_text(pl_hash64(config->eos,
+                                   (size_t)config->n_eos * sizeof(*config->eos),
+                                   0),
+                         ends);
+    }
+    (void)snprintf(storage->computation, sizeof(storage->computation),
+                   "executor %s; model %s; dtype %s; %" PRId32
+                   " layers; rows of %" PRId32 ", %" PRId32 " and %" PRId32
+                   " bytes; prompts of %s; vocabulary of %" PRId32
+                   " tokens; ends of sequence: %s",
+                   params->executor, pages->model, pages->dtype,
+                   layout->n_layers, layout->latent_row_bytes,
+                   layout->index_key_bytes, layout->index_scale_bytes,
+                   pages->tokens, vocab_size, ends);
+}
+
 static void describe(pl_run_storage_t *storage, const pl_trace_t *trace,
                      const pl_cli_model_t *model, const pl_run_params_t *params)
 {
@@ -142,6 +174,7 @@ static void describe(pl_run_storage_t *storage, const pl_trace_t *trace,
     storage->identity.tokens = storage->tokens;
     storage->identity.dtype  = dtype_of(o);
     pl_tier_identity_layout(&storage->identity, &storage->layout);
+    describe_computation(storage, model, params);
 }
 
 /* ---- rank 0: folders ---- */
@@ -199,8 +232,9 @@ static pl_status_t open_snapshot(pl_run_storage_t *storage, int32_t n_requests)
     PL_TRY(pl_snapshot_open(o->from, storage->log, &snapshot));
     status = find_folder_of(storage, snapshot);
     if ((status == PL_OK) && o->resume) {
-        status = pl_run_prior_read(snapshot, storage->hash, n_requests,
-                                   &storage->prior);
+        pl_run_work_t work = {storage->hash, storage->computation, n_requests};
+
+        status = pl_run_prior_read(snapshot, &work, &storage->prior);
     }
     pl_snapshot_close(snapshot);
     return status;
@@ -311,8 +345,9 @@ static pl_status_t resume(pl_run_storage_t *storage, int32_t n_requests)
     if ((content->trace != storage->trace) ||
         (content->n_requests != n_requests)) {
         pl_log(storage->log, PL_LOG_ERROR,
-               "options --from %s --resume: it is of other requests; give the "
-               "same trace, limits and seed, or leave --resume out",
+               "options --from %s --resume: it is of other requests, or what "
+               "answers them is another; give the same trace, limits, seed, "
+               "executor and model, or leave --resume out",
                from);
         return PL_ERR_INPUT;
     }
@@ -436,6 +471,20 @@ static void fill_params(pl_run_storage_t *storage, pl_run_params_t *params)
     params->engine.storage_start     = &storage->content.start;
 }
 
+/* Rank 0: which requests, and what answers them, for whoever resumes. */
+static void name_work(pl_run_storage_t *storage, const pl_run_params_t *params)
+{
+    uint64_t requests = pl_run_requests_hash(&params->source, &params->prompts);
+
+    pl_run_hash_text(requests, storage->hash);
+    storage->requests = storage->hash;
+    storage->trace =
+        pl_hash64(storage->computation, strlen(storage->computation), requests);
+    if (storage->trace == 0) {
+        storage->trace = 1; /* 0 says "none" */
+    }
+}
+
 pl_status_t pl_run_storage_open(pl_run_storage_t *storage,
                                 const pl_trace_t *trace,
                                 const pl_cli_model_t *model, pl_comm_t *comm,
@@ -445,19 +494,18 @@ pl_status_t pl_run_storage_open(pl_run_storage_t *storage,
     int rank              = comm == NULL ? 0 : comm->rank;
     pl_status_t status    = PL_OK;
 
-    if ((rank == 0) &&
-        ((o->snapshot != NULL) || (o->storage != NULL) || (o->from != NULL))) {
-        storage->trace =
-            pl_run_requests_hash(&params->source, &params->prompts);
-        pl_run_hash_text(storage->trace, storage->hash);
-        storage->requests = storage->hash;
+    if ((o->snapshot == NULL) && (o->storage == NULL) && (o->from == NULL)) {
+        return PL_OK;
+    }
+    describe(storage, trace, model, params);
+    if (rank == 0) {
+        name_work(storage, params);
     }
     if ((o->storage == NULL) && (o->from == NULL)) {
         return PL_OK;
     }
     storage->inject    = params->inject;
     storage->n_prefill = params->engine.n_prefill;
-    describe(storage, trace, model, params);
     if (rank == 0) {
         status = open_folder(storage, params);
     }

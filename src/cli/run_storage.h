@@ -23,9 +23,11 @@ typedef struct pl_run_storage {
     const pl_log_t *log; /* of what all ranks find alike: rank 0's, or NULL */
     const pl_run_files_t *files;
 
-    const char *requests; /* their hash as text, once it was opened; or NULL */
-    const char *place;    /* rank 0: the folder's absolute path; or NULL */
-    pl_run_prior_t prior; /* --resume */
+    const char *requests;  /* their hash as text, once it was opened; or NULL */
+    char computation[384]; /* what else results depend on (pl_run_work_t); ""
+                              if nobody may ask */
+    const char *place;     /* rank 0: the folder's absolute path; or NULL */
+    pl_run_prior_t prior;  /* --resume */
 
     /* private */
     char *from;      /* rank 0: folder to start with, or NULL */
@@ -36,7 +38,7 @@ typedef struct pl_run_storage {
     char model[64], tokens[96], hash[PL_RUN_HASH_TEXT];
     pl_store_layout_t layout;
     pl_tier_identity_t identity;
-    uint64_t trace;
+    uint64_t trace; /* rank 0: a hash of requests and computation; not 0 */
     pl_inject_t inject;
     pl_tier_lock_t *lock; /* rank 0 */
     pl_tier_content_t content;

@@ -5,6 +5,7 @@ Whatever is found there, by however many ranks, the digests and tokens of every
 request are those of a cold run; what cannot be used is said, and missed.
 """
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -96,8 +97,7 @@ class Restart(pl.Case):
     def check(self, *args):
         """`pagelane check` finds nothing."""
         run = pl.Run(self.program, self.tier, *args, verb="check")
-        if "unknown verb" not in run.stderr:
-            self.assertEqual(run.status, 0, str(run))
+        self.assertEqual(run.status, 0, str(run))
 
     def fill(self, base=STAMP, c=8, **more):
         return self.snapshot(*lanes(c), *base, "--storage", self.tier, **more)
@@ -335,6 +335,112 @@ class Resumes(Restart):
                      "local", "--from", self.path("run.h5"), "--resume")
         self.assertEqual(run.status, 3, str(run))
         self.assertIn("of other requests", run.stderr)
+
+    def refused(self, run, reason):
+        """One line says why; a snapshot may also have no pages to give."""
+        said = [line for line in run.stderr.strip().splitlines()
+                if "warning: " not in line]
+        self.assertEqual(run.status, 3, str(run))
+        self.assertEqual(len(said), 1, str(run))
+        self.assertRegex(said[0], reason)
+
+    def resumed(self, base, *args, snapshot="run.h5"):
+        return pl.Run(self.program, *base, *args, "--comm", "local", "--from",
+                      self.path(snapshot), "--resume")
+
+    def other_results_are_refused(self, base, others):
+        """What changes a digest or a token, requests being the same."""
+        for args, reason in others:
+            with self.subTest(args=args):
+                self.refused(self.resumed(base, *lanes(2), *args), reason)
+
+    def others_may_go_on(self, base, *others):
+        """What changes neither digests nor tokens."""
+        done = pl.Snapshot(self.path("run.h5"))
+        shutil.copy(self.path("run.h5"), self.path("done.h5"))
+        for args in ([], ["--decode-ranks", 1], ["--ownership", "round-robin"],
+                     ["--device-pages", 4000], ["--device", "guard"],
+                     ["--pace", "none"], ["--verify", "off"], *others):
+            with self.subTest(args=args):
+                again = self.snapshot(*base, *lanes(2), *args, "--from",
+                                      self.path("done.h5"), "--resume")
+                self.assertTrue((again.requests["skipped"] != 0).all())
+                self.same(done, again)
+
+    def test_results_of_the_stamp_executor(self):
+        self.snapshot(*STAMP, *lanes(3))
+        self.other_results_are_refused(STAMP, (
+            (["--stamp-layers", 3], r"\(2 layers, here 3 layers\)"),
+            (["--stamp-row-bytes", 32], r"\(rows of 24, .* here rows of 32,"),
+            (["--max-new", 7], "of other requests"),
+            (["--seed", 1], "of other requests|seed 0, .* here .* seed 1"),
+            (["--block-tokens", 128], "of other requests")))
+        self.others_may_go_on(STAMP, ["--page-size", 32], ["--chunk", 64],
+                              ["--storage", self.tier])
+
+    def test_results_of_a_model(self):
+        self.snapshot(*MODEL, *lanes(3))
+        self.other_results_are_refused(MODEL, (
+            (["--kv-dtype", "bf16"], r"\(dtype f32, here dtype bf16\)"),
+            (["--kv-dtype", "fp8"], r"\(dtype f32, here dtype fp8\)"),
+            (["--weights", "random:1"], r"\(model glm_moe_dsa \w+, here")))
+        model = MODEL.index("--model")
+        self.other_results_are_refused(MODEL[:model] + MODEL[model + 2:], (
+            ([], "of other requests|executor model, here executor stamp"),))
+        self.others_may_go_on(MODEL, ["--chunk", 64])
+
+    def test_results_of_a_cost_model(self):
+        """... which has none: its requests are no stamps'."""
+        self.snapshot(*STAMP, *lanes(3), "--executor", "cost")
+        self.other_results_are_refused(STAMP, (
+            ([], r"\(executor cost, here executor stamp\)"),))
+
+    def test_ends_of_sequence(self):
+        """Prompts alone end where the model ends them: who has another end
+        has other answers."""
+        trace, other = self.path("prompts.json"), self.path("other")
+        with open(trace, "w") as file:
+            json.dump({"prompts": [[5 + i, 9, 30 + i, 7] for i in range(3)]},
+                      file)
+        shutil.copytree(TINY, other)
+        for name in ("config.json", "generation_config.json"):
+            with open(os.path.join(other, name)) as file:
+                config = json.load(file)
+            config["eos_token_id"] = [3, 4]
+            with open(os.path.join(other, name), "w") as file:
+                json.dump(config, file)
+        base = ["--trace", trace, "--max-new", 6, "--page-size", 8, "--chunk",
+                128]
+        tier = ["--storage", self.tier]
+        self.snapshot(*base, *tier, "--model", TINY)
+        self.other_results_are_refused(base, (
+            (["--model", other], r"\(ends of sequence: \w+, here"),))
+        run = pl.Run(self.program, *base, "--model", other, "--comm", "local",
+                     *tier, "--from", self.tier, "--resume")
+        self.refused(run, "what answers them is another")
+
+    def test_a_snapshot_that_does_not_say(self):
+        self.snapshot(*STAMP, *lanes(3))
+        with h5py.File(self.path("run.h5"), "r+") as file:
+            del file["timing"].attrs["computation"]
+        self.refused(self.resumed(STAMP, *lanes(3)), "/timing/computation")
+
+    def test_what_failed_is_tried_again(self):
+        """A request whose transfer failed has no answer yet."""
+        tier = ["--storage", self.tier]
+        self.run_program(*STAMP, *lanes(3), *tier, "--decode-ranks", 1,
+                         "--comm", "local", "--inject", "transfer.abort@rank:0,tick:40",
+                         "--snapshot", self.path("hurt.h5"))
+        failed = pl.Snapshot(self.path("hurt.h5")).requests["failed"] != 0
+        self.assertTrue(failed.any() and not failed.all())
+        for source in (self.path("hurt.h5"), self.tier):
+            with self.subTest(source=source):
+                again = self.snapshot(*STAMP, *lanes(2), "--from", source,
+                                      "--resume")
+                self.assertTrue(np.array_equal(
+                    again.requests["skipped"] != 0, ~failed))
+                self.same(self.cold_run(STAMP), again,
+                          np.flatnonzero(failed))
 
 
 class Misses(Restart):
