@@ -31,6 +31,7 @@ typedef enum pl_option_kind {
                             and G are refused: they mean two things */
     PL_OPTION_GIGABYTES, /* int64_t bytes: 64, 0.5 of 10^9 bytes; a fraction of
                             at most nine digits */
+    PL_OPTION_FRACTION,  /* int64_t billionths: 0.88, 1 */
     PL_OPTION_DURATION,  /* int64_t ns: 5ns, 5us, 5ms, 5s; bare: in `unit` */
     PL_OPTION_PAGES,     /* int64_t, or `unlimited` = PL_OPTION_UNLIMITED */
     PL_OPTION_STRING,    /* char *, owned; NULL = not given */

@@ -59,6 +59,7 @@ static bool is_number(const pl_option_t *option)
     return (option->kind == PL_OPTION_INTEGER) ||
            (option->kind == PL_OPTION_BYTES) ||
            (option->kind == PL_OPTION_GIGABYTES) ||
+           (option->kind == PL_OPTION_FRACTION) ||
            (option->kind == PL_OPTION_DURATION) ||
            (option->kind == PL_OPTION_PAGES) ||
            (option->kind == PL_OPTION_INTEGERS);

@@ -92,7 +92,7 @@ static bool read_scaled(const pl_option_t *option, const suffix_t *suffixes,
 
 #define GIGABYTE INT64_C(1000000000)
 
-/* "64", "0.25": exact, in bytes. */
+/* "64", "0.25": exact, in billionths: of gigabytes, bytes. */
 static bool read_gigabytes(const pl_option_t *option, const char *text,
                            int64_t *value_p)
 {
@@ -222,6 +222,7 @@ pl_status_t pl_option_read(const pl_option_t *option, const char *text,
         good = read_scaled(option, SIZES, text, slot);
         break;
     case PL_OPTION_GIGABYTES:
+    case PL_OPTION_FRACTION:
         good = read_gigabytes(option, text, slot);
         break;
     case PL_OPTION_DURATION:
@@ -277,6 +278,9 @@ void pl_option_expected(const pl_option_t *option, pl_text_t *text)
         break;
     case PL_OPTION_GIGABYTES:
         pl_text_add(text, "a number of GB (10^9 bytes), as 64 or 0.5");
+        break;
+    case PL_OPTION_FRACTION:
+        pl_text_add(text, "a number above 0 and at most 1, as 0.88");
         break;
     case PL_OPTION_DURATION:
         pl_text_add(text, "a time, as 5ns, 5us, 5ms or 5s, in ns");
@@ -389,6 +393,7 @@ pl_status_t pl_option_value_text(const pl_option_t *option, const void *values,
         add_scaled(&text, SIZES, *(const int64_t *)slot);
         break;
     case PL_OPTION_GIGABYTES:
+    case PL_OPTION_FRACTION:
         add_gigabytes(&text, *(const int64_t *)slot);
         break;
     case PL_OPTION_DURATION:

@@ -13,6 +13,8 @@ static const pl_option_t OPTIONS[] = {
      0, INT64_MAX, COOK, true, offsetof(sample_t, size)},
     {"heat", "room", 0, PL_OPTION_GIGABYTES, "0.5", "GB", "How much room.", NULL,
      1, INT64_C(8000000000), COOK, true, offsetof(sample_t, room)},
+    {"heat", "share", 0, PL_OPTION_FRACTION, "0.88", NULL, "How much of it.",
+     NULL, 1, 1000000000, COOK, false, offsetof(sample_t, share)},
     {"heat", "wait", 0, PL_OPTION_DURATION, "5ms", "ms", "How long.", NULL, 0,
      INT64_MAX, COOK, true, offsetof(sample_t, wait)},
     {"heat", "page-count", 0, PL_OPTION_PAGES, "unlimited", "pages",

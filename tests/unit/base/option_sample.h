@@ -14,6 +14,7 @@ typedef struct sample {
     int64_t any;
     int64_t size;
     int64_t room;
+    int64_t share;
     int64_t wait;
     int64_t pages;
     char *name;

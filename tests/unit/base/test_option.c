@@ -189,6 +189,20 @@ START_TEST(gigabytes_are_exact)
 }
 END_TEST
 
+START_TEST(fractions_are_of_one)
+{
+    ck_assert_int_eq(values.share, 880000000);
+    good("--share", "1");
+    ck_assert_int_eq(values.share, 1000000000);
+    good("--share", "0.000000001");
+    ck_assert_int_eq(values.share, 1);
+    refused("--share", "0", "'0'", "above 0");
+    refused("--share", "1.000000001", "--share", "at most 1");
+    refused("--share", "-0.5", "'-0.5'", "above 0");
+    refused("--share", "88%", "'88%'", "as 0.88");
+}
+END_TEST
+
 START_TEST(pages_may_be_unlimited)
 {
     good("--page-count", "2");
@@ -604,6 +618,7 @@ static TCase *values_case(void)
     tcase_add_test(tcase, integers_are_whole_and_in_range);
     tcase_add_test(tcase, sizes_and_times_have_suffixes);
     tcase_add_test(tcase, gigabytes_are_exact);
+    tcase_add_test(tcase, fractions_are_of_one);
     tcase_add_test(tcase, pages_may_be_unlimited);
     tcase_add_test(tcase, choices_are_words_and_lists_are_numbers);
     return tcase;
