@@ -284,27 +284,46 @@ static pl_status_t print_options(const compare_t *compare)
     return status;
 }
 
+/* No request has a value in both. */
+static bool has_nothing(const compare_t *compare, size_t i)
+{
+    return compare->measured[compare->limits.items[i].metric].n == 0;
+}
+
+/* What could not be looked at does not hold either. */
 static bool is_broken(const compare_t *compare, size_t i)
 {
     const pl_limit_t *limit = &compare->limits.items[i];
 
-    return pl_limit_is_broken(
-        limit, stat_of(compare, limit->metric, IN_A, limit->stat),
-        stat_of(compare, limit->metric, IN_B, limit->stat));
+    return has_nothing(compare, i) ||
+           pl_limit_is_broken(
+               limit, stat_of(compare, limit->metric, IN_A, limit->stat),
+               stat_of(compare, limit->metric, IN_B, limit->stat));
+}
+
+static void print_limit(const compare_t *compare, size_t i)
+{
+    const pl_limit_t *limit = &compare->limits.items[i];
+    const char *text        = compare->cli->options.fail_if.items[i];
+
+    if (has_nothing(compare, i)) {
+        printf("%s: no request has %s in both: nothing to compare: FAILS\n",
+               text, pl_metric_name(limit->metric));
+        return;
+    }
+    printf("%s: %.3f in A, %.3f in B: %s\n", text,
+           shown(limit->metric,
+                 stat_of(compare, limit->metric, IN_A, limit->stat)),
+           shown(limit->metric,
+                 stat_of(compare, limit->metric, IN_B, limit->stat)),
+           is_broken(compare, i) ? "FAILS" : "good");
 }
 
 static void print_limits(const compare_t *compare)
 {
     for (size_t i = 0; i < compare->limits.n; i++) {
-        const pl_limit_t *limit = &compare->limits.items[i];
-
-        printf("%s%s: %.3f in A, %.3f in B: %s\n", i == 0 ? "\n" : "",
-               compare->cli->options.fail_if.items[i],
-               shown(limit->metric,
-                     stat_of(compare, limit->metric, IN_A, limit->stat)),
-               shown(limit->metric,
-                     stat_of(compare, limit->metric, IN_B, limit->stat)),
-               is_broken(compare, i) ? "FAILS" : "good");
+        printf("%s", i == 0 ? "\n" : "");
+        print_limit(compare, i);
     }
 }
 
@@ -392,6 +411,8 @@ static json_object *limits_json(const compare_t *compare)
         json_object *object = json_object_new_object();
 
         pl_json_text(object, "fail_if", compare->cli->options.fail_if.items[i]);
+        pl_json_integer(object, "pairs",
+                        compare->measured[compare->limits.items[i].metric].n);
         json_object_object_add(object, "fails",
                                json_object_new_boolean(is_broken(compare, i)));
         json_object_array_add(array, object);

@@ -421,6 +421,25 @@ class Inspect(pl.Case):
                "--snapshot", other)
         self.ask(a, other, verb="compare", status=3)
 
+    def test_compare_of_nothing(self):
+        """A condition that no pair of requests can speak for fails."""
+        done = self.folder + "/done.h5"
+        shutil.copy(self.names[0], self.folder + "/again.h5")
+        run = pl.Run(self.program, *RUN, "--device-pages", "250", "--from",
+                     self.folder + "/again.h5", "--resume", "--snapshot", done)
+        self.assertEqual(run.status, 0, str(run))
+        for condition in ("ttft.p99>+5%", "computed.mean<-64tokens"):
+            said = self.ask(self.names[0], done, "--fail-if", condition,
+                            verb="compare", status=1).stdout.decode()
+            self.assertIn("0 of 200 requests completed in both", said)
+            self.assertIn("nothing to compare: FAILS", said)
+            told = json.loads(self.ask(
+                self.names[0], done, "--fail-if", condition, "--json",
+                verb="compare", status=1).stdout)
+            self.assertEqual(told["fail_if"], [
+                {"fail_if": condition, "pairs": 0, "fails": True}])
+        self.ask(self.names[0], done, verb="compare")
+
     # ---- export ----
 
     def rows(self, table, *args):
