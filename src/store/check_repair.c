@@ -22,21 +22,26 @@ static pl_status_t failed_at(const pl_check_tier_t *check, const char *what,
 /* ---- the index ---- */
 
 /* Sets that an entry names, and the own one. */
-static void drop_sets(pl_tier_index_t *index)
+static pl_status_t drop_sets(pl_tier_index_t *index)
 {
-    int32_t n = 0;
+    bool *is_named = calloc((size_t)index->n_sets, sizeof(*is_named));
+    int32_t n      = 0;
 
+    if (is_named == NULL) {
+        return PL_ERR_MEMORY;
+    }
+    for (int32_t i = 0; i < index->n_entries; i++) {
+        is_named[pl_tier_index_set(index, index->entries[i].place.set) -
+                 index->sets] = true;
+    }
     for (int32_t s = 0; s < index->n_sets; s++) {
-        bool is_named = index->sets[s].number == index->own_set;
-
-        for (int32_t i = 0; !is_named && (i < index->n_entries); i++) {
-            is_named = index->entries[i].place.set == index->sets[s].number;
-        }
-        if (is_named) {
+        if (is_named[s] || (index->sets[s].number == index->own_set)) {
             index->sets[n++] = index->sets[s];
         }
     }
     index->n_sets = n;
+    free(is_named);
+    return PL_OK;
 }
 
 static pl_status_t publish(pl_check_tier_t *check)
@@ -48,10 +53,9 @@ static pl_status_t publish(pl_check_tier_t *check)
             index->entries[i].stamp = 0;
         }
     }
-    if (pl_tier_index_close(index) != PL_OK) {
+    if ((pl_tier_index_close(index) != PL_OK) || (drop_sets(index) != PL_OK)) {
         return failed_at(check, "repair it", ENOMEM);
     }
-    drop_sets(index);
     /* What was written later than this index knew is old now. */
     index->settled_stamp = check->highest;
     index->next_stamp    = check->highest + 1;
@@ -70,36 +74,31 @@ static pl_status_t remove_file(const pl_check_tier_t *check, const char *name)
     return failed == 0 ? PL_OK : failed_at(check, "remove a file", failed);
 }
 
-static bool is_named(const pl_check_tier_t *check, pl_segment_name_t name)
-{
-    int32_t slots = pl_segment_slots(check->index.page_bytes);
-
-    for (int32_t i = 0; i < check->index.n_entries; i++) {
-        const pl_storage_place_t *place = &check->index.entries[i].place;
-
-        if ((place->set == name.set) && (place->rank == name.rank) &&
-            (place->slot / slots == name.number)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Torn ones, and those of sets that are no more. */
+/* Torn ones, and those of other sets in which nothing is named. */
 static pl_status_t remove_segments(const pl_check_tier_t *check)
 {
-    for (size_t s = 0; s < check->listing.segments.n; s++) {
+    const pl_tier_index_t *index = &check->index;
+    int32_t slots                = pl_segment_slots(index->page_bytes);
+    pl_tier_row_t *rows          = pl_tier_rows(index);
+    pl_status_t status           = PL_OK;
+
+    if (rows == NULL) {
+        return failed_at(check, "repair it", ENOMEM);
+    }
+    for (size_t s = 0; (status == PL_OK) && (s < check->listing.segments.n);
+         s++) {
         pl_segment_name_t name = check->listing.segments.items[s];
         char text[PL_SEGMENT_NAME_BYTES];
 
-        if (check->is_torn[s] ||
-            (pl_tier_index_set(&check->index, name.set) == NULL) ||
-            ((name.set != check->index.own_set) && !is_named(check, name))) {
+        if (check->is_torn[s] || !check->has_index ||
+            ((name.set != index->own_set) &&
+             !pl_tier_rows_name(rows, index->n_entries, slots, name))) {
             pl_segment_name_text(name, text);
-            PL_TRY(remove_file(check, text));
+            status = remove_file(check, text);
         }
     }
-    return PL_OK;
+    free(rows);
+    return status;
 }
 
 /* A header that no write of ours can have made: no page. */
@@ -110,6 +109,7 @@ static pl_status_t clear_header(const pl_check_tier_t *check,
     struct iovec piece            = {none, sizeof(none)};
     char text[PL_SEGMENT_NAME_BYTES];
     pl_segment_form_t form;
+    const char *why;
     char *path;
     int fd     = -1;
     int failed = ENOMEM;
@@ -123,7 +123,8 @@ static pl_status_t clear_header(const pl_check_tier_t *check,
     if (failed == ENOENT) {
         return PL_OK; /* it went with its segment */
     }
-    if ((failed == 0) && (pl_segment_check(fd, slot->segment, &form) == NULL)) {
+    if ((failed == 0) &&
+        (pl_segment_check(fd, slot->segment, &form, &why) == PL_OK)) {
         failed = pl_files_write(NULL, fd, &piece, 1,
                                 form.headers_at +
                                     (uint64_t)slot->slot * PL_HEADER_BYTES);

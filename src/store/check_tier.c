@@ -1,4 +1,5 @@
 /* What a tier's index says, against itself and against what is on the disk. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,41 +9,29 @@
 #include "cache/tree.h"
 #include "pool/store.h"
 #include "store/check_internal.h"
+#include "store/last_line.h"
 #include "verify/digest.h"
 
 /* ---- the index alone ---- */
 
-typedef struct said {
-    char line[512];
-} said_t;
-
-static void keep_line(void *context, pl_log_level_t level, const char *line)
-{
-    said_t *said = context;
-
-    (void)level;
-    (void)snprintf(said->line, sizeof(said->line), "%s", line);
-}
-
 static pl_status_t read_index(pl_check_tier_t *check)
 {
-    said_t said       = {"out of memory"};
-    pl_log_t listener = {keep_line, &said, PL_LOG_ERROR};
-    char *path        = pl_tier_path(check->folder, PL_TIER_INDEX);
-    pl_status_t status;
+    char *path         = pl_tier_path(check->folder, PL_TIER_INDEX);
+    pl_status_t status = PL_ERR_MEMORY;
+    pl_last_line_t said;
 
-    if (path == NULL) {
-        return PL_ERR_MEMORY;
+    pl_last_line_open(&said, "out of memory");
+    if (path != NULL) {
+        status = pl_tier_index_read(path, &said.log, &check->index);
+        free(path);
     }
-    status = pl_tier_index_read(path, &listener, &check->index);
-    free(path);
     check->has_index = status == PL_OK;
     if (status == PL_ERR_INPUT) {
-        pl_check_find(check->report, PL_CHECK_INDEX, "%.190s", said.line);
+        pl_check_find(check->report, PL_CHECK_INDEX, "%.190s", said.text);
         return PL_OK;
     }
     if (status != PL_OK) {
-        pl_log(check->log, PL_LOG_ERROR, "%s", said.line);
+        pl_log(check->log, PL_LOG_ERROR, "%s", said.text);
     }
     return status == PL_REFUSED_UNSUPPORTED ? PL_ERR_INPUT : status;
 }
@@ -377,29 +366,59 @@ static const char *why_not_ours(const pl_check_tier_t *check,
                : "it holds another kind of pages";
 }
 
+/* Open, sound and ours: PL_OK; torn for certain: PL_ERR_INPUT, and *why_p says
+ * how.  If that cannot be told now nothing is to be found, or repaired. */
+static pl_status_t open_segment(const pl_check_tier_t *check,
+                                segment_t *segment, const char **why_p)
+{
+    char text[PL_SEGMENT_NAME_BYTES];
+    pl_status_t status = PL_ERR_IO;
+
+    segment->fd = pl_tier_open_segment(check->folder, segment->name);
+    if (segment->fd < 0) {
+        *why_p = strerror(errno);
+    } else {
+        status =
+            pl_segment_check(segment->fd, segment->name, &segment->form, why_p);
+    }
+    if (status == PL_OK) {
+        *why_p = why_not_ours(check, &segment->form);
+        status = *why_p == NULL ? PL_OK : PL_ERR_INPUT;
+    }
+    if (status == PL_ERR_IO) {
+        pl_segment_name_text(segment->name, text);
+        pl_log(check->log, PL_LOG_ERROR, "cannot read %s/%s: %s", check->folder,
+               text, *why_p);
+    }
+    return status;
+}
+
+static void find_torn(pl_check_tier_t *check, size_t s, const char *why,
+                      const row_t *rows, int32_t n)
+{
+    char text[PL_SEGMENT_NAME_BYTES];
+
+    pl_segment_name_text(check->listing.segments.items[s], text);
+    check->is_torn[s] = true;
+    pl_check_find(check->report, PL_CHECK_TORN, "%s: %s", text, why);
+    for (int32_t i = 0; i < n; i++) {
+        blame(check, rows[i].entry, PL_CHECK_MISSING,
+              "it lies in a torn segment");
+    }
+}
+
 /* A segment that is there, with the entries that lie in it. */
 static pl_status_t check_segment(pl_check_tier_t *check, size_t s,
                                  const row_t *rows, int32_t n)
 {
     segment_t segment  = {.name = check->listing.segments.items[s]};
-    pl_status_t status = PL_OK;
-    char text[PL_SEGMENT_NAME_BYTES];
-    const char *why;
+    const char *why    = NULL;
+    pl_status_t status = open_segment(check, &segment, &why);
 
-    segment.fd = pl_tier_open_segment(check->folder, segment.name);
-    why        = segment.fd < 0
-                     ? "it cannot be opened"
-                     : pl_segment_check(segment.fd, segment.name, &segment.form);
-    why        = why == NULL ? why_not_ours(check, &segment.form) : why;
-    if (why != NULL) {
-        pl_segment_name_text(segment.name, text);
-        check->is_torn[s] = true;
-        pl_check_find(check->report, PL_CHECK_TORN, "%s: %s", text, why);
-        for (int32_t i = 0; i < n; i++) {
-            blame(check, rows[i].entry, PL_CHECK_MISSING,
-                  "it lies in a torn segment");
-        }
-    } else {
+    if (status == PL_ERR_INPUT) {
+        find_torn(check, s, why, rows, n);
+        status = PL_OK;
+    } else if (status == PL_OK) {
         status = read_segment(
             check, &segment, rows, n,
             pl_tier_index_set(&check->index, segment.name.set) != NULL);
@@ -534,7 +553,7 @@ pl_status_t pl_check_tier(pl_check_tier_t *check)
     if (status == PL_OK) {
         status = count_good(check, rows);
     }
-    if (status != PL_OK) {
+    if (status == PL_ERR_MEMORY) {
         pl_log(check->log, PL_LOG_ERROR, "%s: out of memory", check->folder);
     }
     free(rows);

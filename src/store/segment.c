@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "store/tier_index.h"
 
 int64_t pl_segment_bytes = 64 << 20;
 
@@ -37,7 +38,8 @@ bool pl_segment_name_parse(const char *text, pl_segment_name_t *name_p)
     if ((strlen(text) >= PL_SEGMENT_NAME_BYTES) ||
         (sscanf(text, "set%9" SCNd32 "-rank%9" SCNd32 "-%9" SCNd32, &name.set,
                 &name.rank, &name.number) != 3) ||
-        (name.set < 0) || (name.rank < 0) || (name.number < 0)) {
+        (name.set < 0) || (name.set >= PL_TIER_MOST_SETS) || (name.rank < 0) ||
+        (name.rank >= PL_MAX_RANKS) || (name.number < 0)) {
         return false;
     }
     pl_segment_name_text(name, again);
@@ -186,7 +188,15 @@ static uint64_t fold_gap(uint64_t digest, const void *bytes, size_t n)
     return pl_fold64(digest, pl_hash64(bytes, n, 0));
 }
 
-static const char *check_skeleton(int fd, const pl_segment_form_t *form)
+/* What a read that failed says of the segment. */
+static pl_status_t not_read(const char **why_p)
+{
+    *why_p = errno == 0 ? "it is too short" : "it cannot be read";
+    return errno == 0 ? PL_ERR_INPUT : PL_ERR_IO;
+}
+
+static pl_status_t check_skeleton(int fd, const pl_segment_form_t *form,
+                                  const char **why_p)
 {
     pl_file_range_t gaps[GAPS];
     uint64_t digest = 0;
@@ -199,37 +209,50 @@ static const char *check_skeleton(int fd, const pl_segment_form_t *form)
         bool good;
 
         if (n > MOST_SKELETON) {
-            return "its first block is damaged";
+            *why_p = "its first block is damaged";
+            return PL_ERR_INPUT;
         }
         bytes = malloc(n > 0 ? n : 1);
         if (bytes == NULL) {
-            return "out of memory";
+            *why_p = "out of memory";
+            return PL_ERR_MEMORY;
         }
         piece  = (struct iovec){bytes, n};
         good   = (n == 0) || pl_segment_read(fd, &piece, 1, gaps[i].first);
         digest = fold_gap(digest, bytes, n);
-        free(bytes);
         if (!good) {
-            return "it cannot be read";
+            pl_status_t status = not_read(why_p);
+
+            free(bytes);
+            return status;
         }
+        free(bytes);
     }
-    return digest == form->skeleton ? NULL
-                                    : "its HDF5 structure is not as it was "
-                                      "made";
+    if (digest != form->skeleton) {
+        *why_p = "its HDF5 structure is not as it was made";
+        return PL_ERR_INPUT;
+    }
+    return PL_OK;
 }
 
-const char *pl_segment_check(int fd, pl_segment_name_t name,
-                             pl_segment_form_t *form_p)
+pl_status_t pl_segment_check(int fd, pl_segment_name_t name,
+                             pl_segment_form_t *form_p, const char **why_p)
 {
     char block[PL_SEGMENT_BLOCK];
     struct iovec piece     = {block, sizeof(block)};
     pl_segment_form_t form = {0};
-    const char *why        = NULL;
+    const char *why;
     struct stat about;
 
-    if ((fstat(fd, &about) != 0) || !S_ISREG(about.st_mode) ||
-        !pl_segment_read(fd, &piece, 1, 0)) {
-        return "it is too short";
+    if (fstat(fd, &about) != 0) {
+        return not_read(why_p);
+    }
+    if (!S_ISREG(about.st_mode)) {
+        *why_p = "it is no file";
+        return PL_ERR_INPUT;
+    }
+    if (!pl_segment_read(fd, &piece, 1, 0)) {
+        return not_read(why_p);
     }
     why = read_block(block, &form);
     if ((why == NULL) && !fits(&form)) {
@@ -243,11 +266,13 @@ const char *pl_segment_check(int fd, pl_segment_name_t name,
     if ((why == NULL) && ((uint64_t)about.st_size != form.bytes)) {
         why = "it has another size than it was made with";
     }
-    why = why == NULL ? check_skeleton(fd, &form) : why;
-    if (why == NULL) {
-        *form_p = form;
+    if (why != NULL) {
+        *why_p = why;
+        return PL_ERR_INPUT;
     }
-    return why;
+    PL_TRY(check_skeleton(fd, &form, why_p));
+    *form_p = form;
+    return PL_OK;
 }
 
 /* ---- reading ---- */
@@ -265,6 +290,7 @@ bool pl_segment_read(int fd, struct iovec *pieces, int n_pieces, uint64_t at)
             continue;
         }
         if (done <= 0) {
+            errno = done < 0 ? errno : 0;
             return false;
         }
         at += (uint64_t)done;

@@ -55,7 +55,7 @@ extern int64_t pl_segment_bytes;
 int32_t pl_segment_slots(int64_t page_bytes);
 
 /* "set0-rank3-0007.h5", into text[PL_SEGMENT_NAME_BYTES]; and back: false if it
- * is no such name. */
+ * is no such name, or one whose numbers no index can have. */
 void pl_segment_name_text(pl_segment_name_t name, char *text);
 bool pl_segment_name_parse(const char *text, pl_segment_name_t *name_p);
 
@@ -82,11 +82,15 @@ int pl_segment_create(pl_files_t *files, const char *folder,
                       pl_segment_mould_t *mould, int32_t number,
                       pl_segment_form_t *form_p, int *fd_p);
 
-/* Is what is open there a sound segment of that name?  NULL, or why not. */
-const char *pl_segment_check(int fd, pl_segment_name_t name,
-                             pl_segment_form_t *form_p);
+/* Is what is open there a sound segment of that name?  PL_OK; PL_ERR_INPUT: it
+ * is torn for good, *why_p says how; PL_ERR_IO, PL_ERR_MEMORY: that could not
+ * be found out now, and nothing follows from it (*why_p as well).  Silent. */
+PL_MUST_CHECK pl_status_t pl_segment_check(int fd, pl_segment_name_t name,
+                                           pl_segment_form_t *form_p,
+                                           const char **why_p);
 
-/* All n bytes from `at` on, into the pieces (which are used up). */
+/* All n bytes from `at` on, into the pieces (which are used up).  false: errno
+ * says why not; 0: the file ends before. */
 bool pl_segment_read(int fd, struct iovec *pieces, int n_pieces, uint64_t at);
 
 /* The headers of slots [first, first + n), as they lie there. */

@@ -75,8 +75,10 @@ bool pl_tier_exists(const char *folder);
  * continued; not collective: rank 0 reads and tells the others (or every rank
  * does, before one writes).  n_ranks, n_slots: of the run that is to begin, to
  * choose start.own_set.  An index that is not whole, or a folder without one,
- * is an empty content with a reason in `mismatch`.  PL_OK; PL_ERR_INPUT (no
- * such folder; a later major version), PL_ERR_IO, PL_ERR_MEMORY, one line. */
+ * is an empty content with a reason in `mismatch`; one that cannot be read now,
+ * like a segment that cannot, is PL_ERR_IO and nothing follows from it.  PL_OK;
+ * PL_ERR_INPUT (no such folder; a later major version), PL_ERR_IO,
+ * PL_ERR_MEMORY, one line. */
 PL_MUST_CHECK pl_status_t pl_tier_read(const char *folder,
                                        const pl_tier_identity_t *identity,
                                        int32_t n_ranks, int32_t n_slots,

@@ -34,12 +34,14 @@ int pl_tier_open_segment(const char *folder, pl_segment_name_t name)
 {
     char text[PL_SEGMENT_NAME_BYTES];
     char *path;
-    int fd;
+    int fd, failed;
 
     pl_segment_name_text(name, text);
-    path = pl_tier_path(folder, text);
-    fd   = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    path   = pl_tier_path(folder, text);
+    fd     = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    failed = path == NULL ? ENOMEM : errno;
     free(path);
+    errno = failed;
     return fd;
 }
 

@@ -38,7 +38,8 @@ int pl_tier_share(const char *folder);
 /* "<folder>/<name>", for the caller to free; NULL: out of memory. */
 char *pl_tier_path(const char *folder, const char *name);
 
-/* Open a segment for reading; -1: there is none. */
+/* Open a segment for reading; -1: errno says why not, ENOENT if there is none.
+ */
 int pl_tier_open_segment(const char *folder, pl_segment_name_t name);
 
 #endif /* PL_STORE_TIER_FOLDER_H */

@@ -57,8 +57,8 @@ static pl_status_t read_bytes(reader_t *reader, int fd, size_t n)
     piece     = (struct iovec){reader->bytes, n};
     reader->n = n;
     if (!pl_segment_read(fd, &piece, 1, 0)) {
-        pl_log(reader->log, PL_LOG_ERROR, "cannot read %s: it ends too soon",
-               reader->path);
+        pl_log(reader->log, PL_LOG_ERROR, "cannot read %s: %s", reader->path,
+               errno == 0 ? "it ends too soon" : strerror(errno));
         return PL_ERR_IO;
     }
     return PL_OK;

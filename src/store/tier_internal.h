@@ -74,9 +74,13 @@ typedef struct pl_tier {
     pl_tier_handle_t handles[PL_TIER_HANDLES];
     int n_handles;
     int64_t clock;
+    int sync_failed;              /* the first error number; for good */
     pl_segment_mould_t moulds[2]; /* of full segments, and of the last */
     PL_ARRAY(struct iovec) list;
-    PL_ARRAY(pl_tier_set_t) sets; /* of the last index */
+    /* The index's when the door was opened, ascending.  Where there was none,
+     * those of which segments lay there, with no ranks: nothing was ever
+     * published of them. */
+    PL_ARRAY(pl_tier_set_t) sets;
 } pl_tier_t;
 
 /* Does it happen here and now? */
@@ -96,8 +100,12 @@ void pl_tier_write_jobs(pl_tier_t *tier, pl_tier_job_t *first,
                         const pl_tier_job_t *end);
 void pl_tier_read_job(pl_tier_t *tier, pl_tier_job_t *job);
 void pl_tier_close_handles(pl_tier_t *tier);
-/* An open segment, sound and of this identity; NULL: there is none. */
-pl_tier_handle_t *pl_tier_find_segment(pl_tier_t *tier, pl_segment_name_t name);
+/* An open segment, sound and of this identity; *handle_p is NULL where there is
+ * none for certain.  PL_OK; PL_ERR_IO, PL_ERR_MEMORY: that cannot be told now
+ * (silent). */
+PL_MUST_CHECK pl_status_t pl_tier_find_segment(pl_tier_t *tier,
+                                               pl_segment_name_t name,
+                                               pl_tier_handle_t **handle_p);
 
 /* Copy what the directory keeps now.  PL_OK, PL_ERR_MEMORY (one line). */
 PL_MUST_CHECK pl_status_t pl_tier_copy_directory(pl_tier_t *tier,
@@ -107,9 +115,20 @@ PL_MUST_CHECK pl_status_t pl_tier_copy_directory(pl_tier_t *tier,
 /* Take out the entries of stamp 0, and all that need one that is out.  PL_OK,
  * PL_ERR_MEMORY (silent). */
 PL_MUST_CHECK pl_status_t pl_tier_index_close(pl_tier_index_t *index);
+
+/* Entries in the order of their places, to ask for those of a segment. */
+typedef struct pl_tier_row {
+    pl_storage_place_t place;
+    int32_t entry;
+} pl_tier_row_t;
+/* [index->n_entries], for the caller to free; NULL: out of memory. */
+pl_tier_row_t *pl_tier_rows(const pl_tier_index_t *index);
+bool pl_tier_rows_name(const pl_tier_row_t *rows, int32_t n,
+                       int32_t segment_slots, pl_segment_name_t name);
+
 void pl_tier_publish_job(pl_tier_t *tier, pl_tier_job_t *job);
-/* The sets of the index that is there; if it is another's, this door does not
- * write. */
+/* The sets of the index that is there; if it is another's, or cannot be read,
+ * this door does not write. */
 PL_MUST_CHECK pl_status_t pl_tier_load_sets(pl_tier_t *tier);
 
 #endif /* PL_STORE_TIER_INTERNAL_H */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "store/tier_folder.h"
@@ -74,18 +75,22 @@ void pl_tier_close_handles(pl_tier_t *tier)
     tier->n_handles = 0;
 }
 
+/* 0 or the error number of the first sync of this door that has failed: the
+ * kernel says so once, and takes what it could not write for written from then
+ * on.  So no file is synced again after that, and nothing of the batch is good,
+ * whenever in it that was. */
 static int sync_all(pl_tier_t *tier)
 {
-    int failed = 0;
+    for (int i = 0; i < tier->n_handles; i++) {
+        pl_tier_handle_t *handle = &tier->handles[i];
 
-    for (int i = 0; (i < tier->n_handles) && (failed == 0); i++) {
-        if (tier->handles[i].is_dirty) {
-            failed =
-                pl_files_sync_data(tier->params.files, tier->handles[i].fd);
-            tier->handles[i].is_dirty = failed != 0;
+        if (handle->is_dirty && (tier->sync_failed == 0)) {
+            tier->sync_failed =
+                pl_files_sync_data(tier->params.files, handle->fd);
         }
+        handle->is_dirty = false;
     }
-    return failed;
+    return tier->sync_failed;
 }
 
 static void forget(pl_tier_t *tier, pl_tier_handle_t *handle)
@@ -137,24 +142,32 @@ static pl_tier_handle_t *keep(pl_tier_t *tier, const pl_segment_form_t *form,
     return handle;
 }
 
-pl_tier_handle_t *pl_tier_find_segment(pl_tier_t *tier, pl_segment_name_t name)
+pl_status_t pl_tier_find_segment(pl_tier_t *tier, pl_segment_name_t name,
+                                 pl_tier_handle_t **handle_p)
 {
-    pl_tier_handle_t *handle = find_handle(tier, name);
     pl_segment_form_t form;
+    pl_status_t status;
+    const char *why;
     int fd;
 
-    if ((handle != NULL) || (make_room(tier) != 0)) {
-        return handle;
+    *handle_p = find_handle(tier, name);
+    if (*handle_p != NULL) {
+        return PL_OK;
+    }
+    if (make_room(tier) != 0) {
+        return PL_ERR_IO;
     }
     fd = pl_tier_open_segment(tier->folder, name);
     if (fd < 0) {
-        return NULL;
+        return errno == ENOENT ? PL_OK : PL_ERR_IO;
     }
-    if ((pl_segment_check(fd, name, &form) != NULL) || !is_ours(tier, &form)) {
-        (void)close(fd);
-        return NULL;
+    status = pl_segment_check(fd, name, &form, &why);
+    if ((status == PL_OK) && is_ours(tier, &form)) {
+        *handle_p = keep(tier, &form, fd, false);
+        return PL_OK;
     }
-    return keep(tier, &form, fd, false);
+    (void)close(fd);
+    return status == PL_ERR_INPUT ? PL_OK : status;
 }
 
 /* ---- segments of this rank ---- */
@@ -166,27 +179,49 @@ static int32_t slots_of(const pl_tier_t *tier, int32_t number)
     return left < tier->segment_slots ? left : tier->segment_slots;
 }
 
-/* One that is there and sound; -1: make it anew. */
-static int open_old(pl_tier_t *tier, pl_segment_name_t name, int32_t slots,
-                    pl_segment_form_t *form, int *failed_p)
+/* 0 or an error number; *fd_p: -1 if there is none. */
+static int open_if_there(pl_tier_t *tier, pl_segment_name_t name, int *fd_p)
 {
     char text[PL_SEGMENT_NAME_BYTES];
+    struct stat about;
     char *path;
-    int fd = -1;
+    int failed = ENOMEM;
 
+    *fd_p = -1;
     pl_segment_name_text(name, text);
-    path      = pl_tier_path(tier->folder, text);
-    *failed_p = path == NULL ? ENOMEM : 0;
-    if ((path != NULL) && (access(path, F_OK) == 0)) {
-        *failed_p = pl_files_open_file(tier->params.files, path, O_RDWR, &fd);
+    path = pl_tier_path(tier->folder, text);
+    if (path != NULL) {
+        failed = stat(path, &about) != 0 ? errno : 0;
+    }
+    if ((path != NULL) && (failed == 0)) {
+        failed = pl_files_open_file(tier->params.files, path, O_RDWR, fd_p);
     }
     free(path);
-    if ((fd >= 0) && ((pl_segment_check(fd, name, form) != NULL) ||
-                      !is_ours(tier, form) || (form->slots != slots))) {
-        (void)close(fd);
-        fd = -1;
+    return failed == ENOENT ? 0 : failed;
+}
+
+/* One that is there and sound.  0 and *fd_p == -1: make it anew, there is none
+ * or it is torn for certain; whatever cannot be told now is an error number. */
+static int open_old(pl_tier_t *tier, pl_segment_name_t name, int32_t slots,
+                    pl_segment_form_t *form, int *fd_p)
+{
+    int failed = open_if_there(tier, name, fd_p);
+    pl_status_t status;
+    const char *why;
+
+    if (*fd_p < 0) {
+        return failed;
     }
-    return fd;
+    status = pl_segment_check(*fd_p, name, form, &why);
+    if ((status == PL_OK) && is_ours(tier, form) && (form->slots == slots)) {
+        return 0;
+    }
+    (void)close(*fd_p);
+    *fd_p = -1;
+    if (status == PL_ERR_MEMORY) {
+        return ENOMEM;
+    }
+    return status == PL_ERR_IO ? EIO : 0;
 }
 
 static int create(pl_tier_t *tier, pl_segment_name_t name, int32_t slots,
@@ -223,7 +258,7 @@ static int segment_to_write(pl_tier_t *tier, pl_segment_name_t name,
     }
     failed = make_room(tier);
     if (failed == 0) {
-        fd = open_old(tier, name, slots, &form, &failed);
+        failed = open_old(tier, name, slots, &form, &fd);
     }
     if ((failed == 0) && (fd < 0)) {
         failed = create(tier, name, slots, &form, &fd);
@@ -450,11 +485,12 @@ static uint64_t check_headers(pl_tier_t *tier, pl_tier_handle_t *handle,
 static uint64_t read_pages(pl_tier_t *tier, const pl_tier_job_t *job, int32_t i,
                            int32_t n)
 {
-    pl_tier_handle_t *handle =
-        pl_tier_find_segment(tier, pl_tier_segment_of(tier, &job->places[i]));
+    pl_tier_handle_t *handle = NULL;
     uint64_t bad;
 
-    if ((handle == NULL) || (job->places[i].slot < 0) ||
+    if ((pl_tier_find_segment(tier, pl_tier_segment_of(tier, &job->places[i]),
+                              &handle) != PL_OK) ||
+        (handle == NULL) || (job->places[i].slot < 0) ||
         (job->places[i].slot % tier->segment_slots + n > handle->form.slots)) {
         return UINT64_MAX;
     }

@@ -1,10 +1,9 @@
 /* The index, and segments that nobody needs; the worker's thread, but for the
  * copy of the directory. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "store/last_line.h"
 #include "store/tier_folder.h"
 #include "store/tier_internal.h"
 
@@ -83,30 +82,46 @@ pl_status_t pl_tier_copy_directory(pl_tier_t *tier, const pl_storage_t *storage,
     return PL_OK;
 }
 
-pl_status_t pl_tier_load_sets(pl_tier_t *tier)
+/* What lies there without an index. */
+static pl_status_t take_leftovers(pl_tier_t *tier,
+                                  const pl_tier_listing_t *listing)
+{
+    for (size_t i = 0; i < listing->segments.n; i++) {
+        pl_tier_set_t set = {.number = listing->segments.items[i].set};
+
+        if ((tier->sets.n == 0) ||
+            (tier->sets.items[tier->sets.n - 1].number != set.number)) {
+            PL_TRY(PL_ARRAY_PUSH(&tier->sets, set));
+        }
+    }
+    return PL_OK;
+}
+
+static pl_status_t take_index(pl_tier_t *tier, const pl_log_t *log)
 {
     pl_tier_index_t index = {0};
-    char *path            = pl_tier_path(tier->folder, PL_TIER_INDEX);
-    pl_status_t status;
     pl_tier_identity_t theirs;
+    char *path         = pl_tier_path(tier->folder, PL_TIER_INDEX);
+    pl_status_t status = PL_ERR_MEMORY;
 
-    if (path == NULL) {
-        return PL_ERR_MEMORY;
+    if (path != NULL) {
+        status = pl_tier_index_read(path, log, &index);
+        free(path);
     }
-    status = pl_tier_index_read(path, NULL, &index);
-    free(path);
+    if (status == PL_ERR_INPUT) {
+        return PL_OK; /* damaged: what it named is left to a repair */
+    }
+    if (status == PL_REFUSED_UNSUPPORTED) {
+        atomic_store(&tier->can_write, false); /* and is kept */
+        return PL_OK;
+    }
     if (status != PL_OK) {
-        /* None, or none that is whole: a later version is kept. */
-        if (status == PL_REFUSED_UNSUPPORTED) {
-            atomic_store(&tier->can_write, false);
-        }
-        return status == PL_ERR_MEMORY ? status : PL_OK;
+        return status;
     }
     theirs = pl_tier_index_identity(&index);
     if (pl_tier_identity_hash(&theirs) != tier->identity) {
         atomic_store(&tier->can_write, false);
     }
-    status = PL_OK;
     for (int32_t i = 0; (status == PL_OK) && (i < index.n_sets); i++) {
         status = PL_ARRAY_PUSH(&tier->sets, index.sets[i]);
     }
@@ -114,28 +129,43 @@ pl_status_t pl_tier_load_sets(pl_tier_t *tier)
     return status;
 }
 
-/* ---- by place ---- */
+pl_status_t pl_tier_load_sets(pl_tier_t *tier)
+{
+    pl_tier_listing_t listing = {0};
+    pl_last_line_t said;
+    pl_status_t status;
 
-typedef struct row {
-    pl_storage_place_t place;
-    int32_t entry;
-} row_t;
+    pl_last_line_open(&said, "out of memory");
+    status = pl_tier_list(tier->folder, &said.log, &listing);
+    if (status == PL_OK) {
+        status = listing.has_index ? take_index(tier, &said.log)
+                                   : take_leftovers(tier, &listing);
+        pl_tier_listing_free(&listing);
+    }
+    if ((status != PL_OK) && (status != PL_ERR_MEMORY)) {
+        pl_tier_give_up(tier, said.text);
+        return PL_OK;
+    }
+    return status;
+}
+
+/* ---- by place ---- */
 
 static int by_place(const void *a, const void *b)
 {
-    const row_t *x = a;
-    const row_t *y = b;
+    const pl_tier_row_t *x = a;
+    const pl_tier_row_t *y = b;
 
     return pl_tier_compare_places(&x->place, &y->place);
 }
 
-/* The entries in the order of their places; the caller frees them. */
-static row_t *sort_by_place(const pl_tier_index_t *index)
+pl_tier_row_t *pl_tier_rows(const pl_tier_index_t *index)
 {
-    row_t *rows = malloc(((size_t)index->n_entries + 1) * sizeof(*rows));
+    pl_tier_row_t *rows =
+        malloc(((size_t)index->n_entries + 1) * sizeof(*rows));
 
     for (int32_t i = 0; (rows != NULL) && (i < index->n_entries); i++) {
-        rows[i] = (row_t){index->entries[i].place, i};
+        rows[i] = (pl_tier_row_t){index->entries[i].place, i};
     }
     if (rows != NULL) {
         qsort(rows, (size_t)index->n_entries, sizeof(*rows), by_place);
@@ -143,7 +173,33 @@ static row_t *sort_by_place(const pl_tier_index_t *index)
     return rows;
 }
 
-static bool same_segment(const pl_tier_t *tier, const row_t *a, const row_t *b)
+bool pl_tier_rows_name(const pl_tier_row_t *rows, int32_t n,
+                       int32_t segment_slots, pl_segment_name_t name)
+{
+    pl_storage_place_t first = {name.set, name.rank, 0};
+    int32_t low              = 0;
+    int32_t high             = n;
+
+    if (name.number > INT32_MAX / segment_slots) {
+        return false; /* a share has no slots there */
+    }
+    first.slot = name.number * segment_slots;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+
+        if (pl_tier_compare_places(&rows[middle].place, &first) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return (low < n) && (rows[low].place.set == name.set) &&
+           (rows[low].place.rank == name.rank) &&
+           (rows[low].place.slot / segment_slots == name.number);
+}
+
+static bool same_segment(const pl_tier_t *tier, const pl_tier_row_t *a,
+                         const pl_tier_row_t *b)
 {
     pl_segment_name_t x = pl_tier_segment_of(tier, &a->place);
     pl_segment_name_t y = pl_tier_segment_of(tier, &b->place);
@@ -153,20 +209,34 @@ static bool same_segment(const pl_tier_t *tier, const row_t *a, const row_t *b)
 
 /* ---- digests ---- */
 
-/* Digests of the rows, all in one segment, from its headers.  An entry whose
- * header is not there gets the stamp 0. */
-static void find_in_segment(pl_tier_t *tier, const row_t *rows, size_t n,
-                            pl_storage_header_t *headers,
-                            pl_tier_index_t *index)
+/* Headers of slots [first, last] of a segment; *is_there_p: it has them. */
+static pl_status_t read_headers(pl_tier_t *tier, pl_segment_name_t name,
+                                int32_t first, int32_t last,
+                                pl_storage_header_t *headers, bool *is_there_p)
 {
-    pl_tier_handle_t *handle =
-        pl_tier_find_segment(tier, pl_tier_segment_of(tier, &rows[0].place));
+    pl_tier_handle_t *handle = NULL;
+
+    PL_TRY(pl_tier_find_segment(tier, name, &handle));
+    *is_there_p = (handle != NULL) && (last < handle->form.slots);
+    return !*is_there_p ||
+                   pl_segment_read_headers(handle->fd, &handle->form, first,
+                                           last - first + 1, headers)
+               ? PL_OK
+               : PL_ERR_IO;
+}
+
+/* Digests of the rows, all in one segment, from its headers.  An entry whose
+ * header is not there gets the stamp 0; if that cannot be told, none does. */
+static pl_status_t find_in_segment(pl_tier_t *tier, const pl_tier_row_t *rows,
+                                   size_t n, pl_storage_header_t *headers,
+                                   pl_tier_index_t *index)
+{
     int32_t first = rows[0].place.slot % tier->segment_slots;
     int32_t last  = rows[n - 1].place.slot % tier->segment_slots;
-    bool is_there = (handle != NULL) && (last < handle->form.slots) &&
-                    pl_segment_read_headers(handle->fd, &handle->form, first,
-                                            last - first + 1, headers);
+    bool is_there = false;
 
+    PL_TRY(read_headers(tier, pl_tier_segment_of(tier, &rows[0].place), first,
+                        last, headers, &is_there));
     for (size_t i = 0; i < n; i++) {
         pl_storage_entry_t *entry = &index->entries[rows[i].entry];
         const pl_storage_header_t *header =
@@ -179,27 +249,30 @@ static void find_in_segment(pl_tier_t *tier, const row_t *rows, size_t n,
             entry->stamp = 0;
         }
     }
+    return PL_OK;
 }
 
-static pl_status_t find_digests(pl_tier_t *tier, const row_t *rows,
+static pl_status_t find_digests(pl_tier_t *tier, const pl_tier_row_t *rows,
                                 pl_tier_index_t *index)
 {
     size_t n = (size_t)index->n_entries;
     pl_storage_header_t *headers =
         malloc((size_t)tier->segment_slots * sizeof(*headers));
-    size_t first = 0;
+    pl_status_t status = PL_OK;
+    size_t first       = 0;
 
     if (headers == NULL) {
         return PL_ERR_MEMORY;
     }
-    for (size_t i = 1; i <= n; i++) {
+    for (size_t i = 1; (status == PL_OK) && (i <= n); i++) {
         if ((i == n) || !same_segment(tier, &rows[first], &rows[i])) {
-            find_in_segment(tier, &rows[first], i - first, headers, index);
+            status =
+                find_in_segment(tier, &rows[first], i - first, headers, index);
             first = i;
         }
     }
     free(headers);
-    return PL_OK;
+    return status;
 }
 
 /* ---- what must stay out ---- */
@@ -265,10 +338,11 @@ pl_status_t pl_tier_index_close(pl_tier_index_t *index)
     return PL_OK;
 }
 
-static pl_status_t prove(pl_tier_t *tier, pl_tier_index_t *index)
+static pl_status_t prove(pl_tier_t *tier, pl_tier_index_t *index,
+                         const pl_log_t *log)
 {
-    row_t *rows = sort_by_place(index);
-    int32_t n   = index->n_entries;
+    pl_tier_row_t *rows = pl_tier_rows(index);
+    int32_t n           = index->n_entries;
     pl_status_t status;
 
     if (rows == NULL) {
@@ -276,6 +350,9 @@ static pl_status_t prove(pl_tier_t *tier, pl_tier_index_t *index)
     }
     status = find_digests(tier, rows, index);
     free(rows);
+    if (status == PL_ERR_IO) {
+        pl_log(log, PL_LOG_ERROR, "headers of pages cannot be read back");
+    }
     if (status == PL_OK) {
         status = pl_tier_index_close(index);
     }
@@ -290,75 +367,85 @@ static pl_status_t prove(pl_tier_t *tier, pl_tier_index_t *index)
 
 /* ---- sets ---- */
 
-/* The sets that an entry names, besides the own one, as the last index has
- * them. */
-static pl_status_t list_sets(const pl_tier_t *tier, pl_tier_index_t *index)
+/* Which of the sets that were there when the door was opened; -1: none. */
+static int64_t find_set(const pl_tier_t *tier, int32_t number)
 {
-    PL_ARRAY(pl_tier_set_t) sets = {0};
-    pl_tier_set_t own            = index->sets[0];
-    pl_status_t status           = PL_OK;
-    bool own_is_in               = false;
-
-    for (size_t i = 0; (status == PL_OK) && (i < tier->sets.n); i++) {
-        pl_tier_set_t set = tier->sets.items[i];
-        bool is_named     = false;
-
-        for (int32_t e = 0; !is_named && (e < index->n_entries); e++) {
-            is_named = index->entries[e].place.set == set.number;
-        }
-        if (!own_is_in && (own.number <= set.number)) {
-            own_is_in = true;
-            status    = PL_ARRAY_PUSH(&sets, own);
-        }
-        if ((status == PL_OK) && is_named && (set.number != own.number)) {
-            status = PL_ARRAY_PUSH(&sets, set);
-        }
-    }
-    if ((status == PL_OK) && !own_is_in) {
-        status = PL_ARRAY_PUSH(&sets, own);
-    }
-    if (status != PL_OK) {
-        PL_ARRAY_FREE(&sets);
-        return status;
-    }
-    free(index->sets);
-    index->sets   = sets.items;
-    index->n_sets = (int32_t)sets.n;
-    return PL_OK;
-}
-
-static pl_status_t remember_sets(pl_tier_t *tier, const pl_tier_index_t *index)
-{
-    tier->sets.n = 0;
-    for (int32_t i = 0; i < index->n_sets; i++) {
-        PL_TRY(PL_ARRAY_PUSH(&tier->sets, index->sets[i]));
-    }
-    return PL_OK;
-}
-
-/* ---- segments of nothing ---- */
-
-static bool is_named(const pl_tier_t *tier, const row_t *rows, size_t n,
-                     pl_segment_name_t name)
-{
-    pl_storage_place_t first = {name.set, name.rank,
-                                name.number * tier->segment_slots};
-    size_t low               = 0;
-    size_t high              = n;
+    size_t low  = 0;
+    size_t high = tier->sets.n;
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
 
-        if (pl_tier_compare_places(&rows[middle].place, &first) < 0) {
+        if (tier->sets.items[middle].number < number) {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
-    return (low < n) && (rows[low].place.set == name.set) &&
-           (rows[low].place.rank == name.rank) &&
-           (rows[low].place.slot / tier->segment_slots == name.number);
+    return (low < tier->sets.n) && (tier->sets.items[low].number == number)
+               ? (int64_t)low
+               : -1;
 }
+
+/* The sets that an entry names, and those of which segments are still to be
+ * removed: only what an index knew is ever removed, also by a run after a
+ * crash. */
+static void mark_sets(const pl_tier_t *tier, const pl_tier_listing_t *listing,
+                      const pl_tier_index_t *index, bool *stays)
+{
+    for (int32_t e = 0; e < index->n_entries; e++) {
+        int64_t i = find_set(tier, index->entries[e].place.set);
+
+        if (i >= 0) {
+            stays[i] = true;
+        }
+    }
+    for (size_t s = 0; s < listing->segments.n; s++) {
+        int64_t i = find_set(tier, listing->segments.items[s].set);
+
+        if ((i >= 0) && (tier->sets.items[i].ranks > 0)) {
+            stays[i] = true;
+        }
+    }
+}
+
+/* The own set, which is there already, and those that stay, ascending. */
+static pl_status_t list_sets(const pl_tier_t *tier,
+                             const pl_tier_listing_t *listing,
+                             pl_tier_index_t *index)
+{
+    pl_tier_set_t own   = index->sets[0];
+    pl_tier_set_t *sets = malloc((tier->sets.n + 1) * sizeof(*sets));
+    bool *stays         = calloc(tier->sets.n + 1, sizeof(*stays));
+    int32_t n           = 0;
+    size_t i            = 0;
+
+    if ((sets == NULL) || (stays == NULL)) {
+        free(sets);
+        free(stays);
+        return PL_ERR_MEMORY;
+    }
+    mark_sets(tier, listing, index, stays);
+    for (; (i < tier->sets.n) && (tier->sets.items[i].number < own.number);
+         i++) {
+        if (stays[i]) {
+            sets[n++] = tier->sets.items[i];
+        }
+    }
+    sets[n++] = own;
+    for (; i < tier->sets.n; i++) {
+        if (stays[i] && (tier->sets.items[i].number != own.number)) {
+            sets[n++] = tier->sets.items[i];
+        }
+    }
+    free(stays);
+    free(index->sets);
+    index->sets   = sets;
+    index->n_sets = n;
+    return PL_OK;
+}
+
+/* ---- segments of nothing ---- */
 
 static void remove_segment(pl_tier_t *tier, pl_segment_name_t name)
 {
@@ -374,67 +461,63 @@ static void remove_segment(pl_tier_t *tier, pl_segment_name_t name)
 }
 
 /* Segments of other sets in which the index that is on the disk names nothing.
- * What cannot be removed now can be after the next publication. */
-static void remove_segments(pl_tier_t *tier, const pl_tier_index_t *index)
+ * What cannot be removed now can be after the next publication.  Of a set that
+ * no index knew there may be pages that only a damaged one names. */
+static void remove_segments(pl_tier_t *tier, const pl_tier_listing_t *listing,
+                            const pl_tier_index_t *index)
 {
-    row_t *rows               = sort_by_place(index);
-    pl_tier_listing_t listing = {0};
+    pl_tier_row_t *rows = pl_tier_rows(index);
 
-    if ((rows != NULL) &&
-        (pl_tier_list(tier->folder, NULL, &listing) == PL_OK)) {
-        for (size_t i = 0; i < listing.segments.n; i++) {
-            pl_segment_name_t name = listing.segments.items[i];
+    for (size_t i = 0; (rows != NULL) && (i < listing->segments.n); i++) {
+        pl_segment_name_t name = listing->segments.items[i];
 
-            if ((name.set != index->own_set) &&
-                !is_named(tier, rows, (size_t)index->n_entries, name)) {
-                remove_segment(tier, name);
-            }
+        if ((name.set != index->own_set) && (find_set(tier, name.set) >= 0) &&
+            !pl_tier_rows_name(rows, index->n_entries, tier->segment_slots,
+                               name)) {
+            remove_segment(tier, name);
         }
-        pl_tier_listing_free(&listing);
     }
     free(rows);
 }
 
 /* ---- the whole ---- */
 
-typedef struct said {
-    char line[512];
-} said_t;
-
-static void keep_line(void *context, pl_log_level_t level, const char *line)
+static pl_status_t publish(pl_tier_t *tier, pl_tier_index_t *index,
+                           const pl_log_t *log)
 {
-    said_t *said = context;
+    pl_tier_listing_t listing = {0};
+    pl_status_t status        = pl_tier_list(tier->folder, log, &listing);
 
-    (void)level;
-    (void)snprintf(said->line, sizeof(said->line), "%s", line);
+    if (status != PL_OK) {
+        return status;
+    }
+    status = prove(tier, index, log);
+    if (status == PL_OK) {
+        status = list_sets(tier, &listing, index);
+    }
+    if (status == PL_OK) {
+        status = pl_tier_index_publish(index, tier->folder, tier->params.files,
+                                       &tier->inject, tier->params.rank, log);
+    }
+    if (status == PL_OK) {
+        remove_segments(tier, &listing, index);
+    }
+    pl_tier_listing_free(&listing);
+    return status;
 }
 
 void pl_tier_publish_job(pl_tier_t *tier, pl_tier_job_t *job)
 {
-    said_t said        = {"out of memory"};
-    pl_log_t listener  = {keep_line, &said, PL_LOG_ERROR};
-    pl_status_t status = PL_OK;
+    pl_last_line_t said;
 
     job->bad = 1;
     if (!atomic_load(&tier->can_write)) {
         return;
     }
-    status = prove(tier, &job->index);
-    if (status == PL_OK) {
-        status = list_sets(tier, &job->index);
-    }
-    if (status == PL_OK) {
-        status =
-            pl_tier_index_publish(&job->index, tier->folder, tier->params.files,
-                                  &tier->inject, tier->params.rank, &listener);
-    }
-    if (status == PL_OK) {
-        status = remember_sets(tier, &job->index);
-    }
-    if (status != PL_OK) {
-        pl_tier_give_up(tier, said.line);
+    pl_last_line_open(&said, "out of memory");
+    if (publish(tier, &job->index, &said.log) != PL_OK) {
+        pl_tier_give_up(tier, said.text);
         return;
     }
     job->bad = 0;
-    remove_segments(tier, &job->index);
 }

@@ -9,7 +9,7 @@
 
 #include "base/hash.h"
 #include "base/text.h"
-#include "cache/tree.h"
+#include "store/last_line.h"
 #include "store/tier_folder.h"
 #include "store/tier_index.h"
 
@@ -98,58 +98,95 @@ static bool continues(const pl_tier_set_t *set, int32_t n_ranks,
              (set->slots % pl_segment_slots(page_bytes) == 0)));
 }
 
+/* The lowest number that neither the index nor a segment has; both ascend. */
+static int32_t lowest_unused(const pl_tier_index_t *index,
+                             const pl_tier_listing_t *listing)
+{
+    int32_t next = 0;
+    int32_t i    = 0;
+    size_t s     = 0;
+
+    for (;; next++) {
+        while ((i < index->n_sets) && (index->sets[i].number < next)) {
+            i++;
+        }
+        while ((s < listing->segments.n) &&
+               (listing->segments.items[s].set < next)) {
+            s++;
+        }
+        if (((i == index->n_sets) || (index->sets[i].number != next)) &&
+            ((s == listing->segments.n) ||
+             (listing->segments.items[s].set != next))) {
+            return next;
+        }
+    }
+}
+
 /* A set that continues, or the number of a new one (n_ranks 0: in any case). */
 static int32_t choose_set(const pl_tier_index_t *index,
                           const pl_tier_listing_t *listing, int32_t n_ranks,
                           int32_t n_slots)
 {
-    int32_t next = 0;
-
-    for (size_t i = 0; i < listing->segments.n; i++) {
-        if (listing->segments.items[i].set >= next) {
-            next = listing->segments.items[i].set + 1;
-        }
-    }
     for (int32_t i = index->n_sets; i-- > 0;) {
         if (continues(&index->sets[i], n_ranks, n_slots, index->page_bytes)) {
             return index->sets[i].number;
         }
-        if (index->sets[i].number >= next) {
-            next = index->sets[i].number + 1;
-        }
     }
-    return next;
+    return lowest_unused(index, listing);
 }
 
 /* ---- stamps ---- */
 
-/* Greater than all stamps in the segment that somebody can have meant. */
-static int64_t next_stamp_in(const char *folder, pl_segment_name_t name)
+/* *next_p becomes greater than all stamps in the open segment that somebody can
+ * have meant. */
+static pl_status_t pass_stamps(int fd, pl_segment_name_t name, int64_t *next_p,
+                               const char **why_p)
 {
-    int64_t next = 1;
-    int fd       = pl_tier_open_segment(folder, name);
     pl_segment_form_t form;
     pl_storage_header_t *headers;
+    pl_status_t status = pl_segment_check(fd, name, &form, why_p);
 
-    if ((fd < 0) || (pl_segment_check(fd, name, &form) != NULL)) {
-        if (fd >= 0) {
-            (void)close(fd);
-        }
-        return next;
+    if (status != PL_OK) {
+        return status == PL_ERR_INPUT ? PL_OK : status; /* torn: no pages */
     }
     headers = calloc((size_t)form.slots, sizeof(*headers));
-    if ((headers != NULL) &&
+    *why_p  = "out of memory";
+    status  = headers == NULL ? PL_ERR_MEMORY : PL_OK;
+    if ((status == PL_OK) &&
         pl_segment_read_headers(fd, &form, 0, form.slots, headers)) {
         for (int32_t i = 0; i < form.slots; i++) {
-            if ((headers[i].stamp >= next) &&
+            if ((headers[i].stamp >= *next_p) &&
                 (headers[i].stamp < INT64_MAX / 4)) {
-                next = headers[i].stamp + 1;
+                *next_p = headers[i].stamp + 1;
             }
         }
     }
     free(headers);
-    (void)close(fd);
-    return next;
+    return status;
+}
+
+static pl_status_t pass_segment(const char *folder, pl_segment_name_t name,
+                                int64_t *next_p, const pl_log_t *log)
+{
+    int fd             = pl_tier_open_segment(folder, name);
+    int failed         = fd < 0 ? errno : 0;
+    const char *why    = strerror(failed);
+    pl_status_t status = fd < 0 ? PL_ERR_IO : PL_OK;
+    char text[PL_SEGMENT_NAME_BYTES];
+
+    if (failed == ENOENT) {
+        return PL_OK; /* a run that writes has removed it */
+    }
+    if (fd >= 0) {
+        status = pass_stamps(fd, name, next_p, &why);
+        (void)close(fd);
+    }
+    if (status != PL_OK) {
+        pl_segment_name_text(name, text);
+        pl_log(log, PL_LOG_ERROR, "storage %s: cannot read %s: %s", folder,
+               text, why);
+    }
+    return status;
 }
 
 /* ---- entries ---- */
@@ -188,48 +225,41 @@ static void take_index(pl_tier_index_t *index, pl_tier_content_t *content)
 
 /* ---- reading ---- */
 
-typedef struct said {
-    pl_text_t text;
-} said_t;
-
-static void keep_line(void *context, pl_log_level_t level, const char *line)
-{
-    said_t *said = context;
-
-    (void)level;
-    pl_text_add(&said->text, "%s", line);
-}
-
-/* The index, if there is one that is whole; else `why` not. */
+/* The index, if there is one that is whole; `why` not, where that is certain:
+ * one that cannot be read now is none of these, and its pages are not lost. */
 static pl_status_t find_index(const char *folder, bool has_index,
                               pl_text_t *why, const pl_log_t *log,
                               pl_tier_index_t *index)
 {
-    said_t said        = {{0}};
-    pl_log_t listener  = {keep_line, &said, PL_LOG_ERROR};
-    char *path         = pl_tier_path(folder, PL_TIER_INDEX);
-    pl_status_t status = PL_OK;
+    char *path = pl_tier_path(folder, PL_TIER_INDEX);
+    pl_last_line_t said;
+    pl_status_t status;
 
     if (path == NULL) {
         pl_log(log, PL_LOG_ERROR, "%s: out of memory", folder);
         return PL_ERR_MEMORY;
     }
-    if (has_index) {
-        status = pl_tier_index_read(path, &listener, index);
-    } else {
+    if (!has_index) {
+        free(path);
         pl_text_add(why, "there is no index in it");
+        return PL_OK;
     }
-    if ((status == PL_ERR_INPUT) || (status == PL_ERR_IO)) {
-        pl_text_add(why, "%s", said.text.bytes);
-        status = PL_OK;
-    } else if (status != PL_OK) {
-        pl_log(log, PL_LOG_ERROR, "%s",
-               said.text.n > 0 ? said.text.bytes : "out of memory");
-        status = status == PL_REFUSED_UNSUPPORTED ? PL_ERR_INPUT : status;
-    }
-    pl_text_free(&said.text);
+    pl_last_line_open(&said, "out of memory");
+    status = pl_tier_index_read(path, &said.log, index);
     free(path);
-    return status;
+    if (status == PL_ERR_INPUT) {
+        pl_text_add(why, "%s", said.text);
+        return PL_OK;
+    }
+    if (status == PL_ERR_IO) {
+        pl_log(log, PL_LOG_ERROR,
+               "storage %s: %s; its pages are kept: see that it can be read, "
+               "or name another folder",
+               folder, said.text);
+    } else if (status != PL_OK) {
+        pl_log(log, PL_LOG_ERROR, "%s", said.text);
+    }
+    return status == PL_REFUSED_UNSUPPORTED ? PL_ERR_INPUT : status;
 }
 
 static pl_status_t fill_content(const char *folder,
@@ -247,9 +277,13 @@ static pl_status_t fill_content(const char *folder,
     start->next_stamp = index->next_stamp > 0 ? index->next_stamp : 1;
     start->own_set    = choose_set(index, listing, n_ranks, n_slots);
     for (size_t i = 0; i < listing->segments.n; i++) {
-        int64_t next = next_stamp_in(folder, listing->segments.items[i]);
+        pl_status_t status = pass_segment(folder, listing->segments.items[i],
+                                          &start->next_stamp, log);
 
-        start->next_stamp = next > start->next_stamp ? next : start->next_stamp;
+        if (status != PL_OK) {
+            pl_text_free(&why);
+            return status;
+        }
     }
     if (why.n > 0) {
         return give_reason(content, &why, log);

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "store/check.h"
 #include "store/tier_folder.h"
 #include "support/check_main.h"
 #include "support/log_capture.h"
@@ -305,6 +306,7 @@ static void shorten(const char *name, off_t n)
 
 START_TEST(a_damaged_index_is_none)
 {
+    pl_check_report_t report;
     tier_sample_t sample;
 
     fill();
@@ -326,19 +328,125 @@ START_TEST(a_damaged_index_is_none)
     tier_sample_close(&sample);
     sample = open_sample(2, SLOTS);
     ck_assert_int_eq(tier_sample_fetch_all(&sample, 1), 9);
+    ck_assert(tier_sample_publish(&sample));
     tier_sample_close(&sample);
     ck_assert_int_eq(said.n_lines, 0);
+    /* What it named is left to a repair. */
+    ck_assert_int_eq(n_files("set0-"), 2);
+    ck_assert_int_eq(pl_check(folder, true, &said.log, &report), PL_OK);
+    ck_assert_int_eq(n_files("set0-"), 0);
+    ck_assert_int_eq(report.good, 9);
+}
+END_TEST
+
+/* Something stands under the name and cannot be opened: a link to itself; or
+ * what it hid is there again. */
+static void hide(const char *name, bool again)
+{
+    char path[128], away[128];
+
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+    (void)snprintf(away, sizeof(away), "%s.away", folder);
+    if (again) {
+        ck_assert_int_eq(rename(away, path), 0);
+    } else {
+        ck_assert_int_eq(rename(path, away), 0);
+        ck_assert_int_eq(symlink(name, path), 0);
+    }
+}
+
+/* ... is not lost: the run does not begin. */
+START_TEST(an_index_that_cannot_be_read)
+{
+    tier_sample_t sample = tier_sample_make(folder, 2, SLOTS, &said.log);
+
+    fill();
+    hide("index.h5", false);
+    for (int i = 0; i < 2; i++) {
+        sample.read_only = i == 1;
+        ck_assert_int_eq(tier_sample_open(&sample), PL_ERR_IO);
+        ck_assert_int_eq(said.n_lines, i + 1);
+        ck_assert_ptr_nonnull(strstr(said.text, "its pages are kept"));
+    }
+    hide("index.h5", true);
+    ck_assert_int_eq(n_files("set0-"), 2);
+    ck_assert_int_eq(n_files("set1-"), 0);
+    sample = open_sample(2, SLOTS);
+    ck_assert_int_eq(tier_sample_fetch_all(&sample, 1), 9);
+    tier_sample_close(&sample);
+}
+END_TEST
+
+/* ... has no pages now, which says nothing of what it has: an index without
+ * them is not put out, and it is neither made anew nor removed. */
+START_TEST(a_segment_that_cannot_be_read)
+{
+    static const char NAME[] = "set0-rank1-0000.h5";
+    tier_sample_t sample     = tier_sample_make(folder, 3, SLOTS, &said.log);
+    pl_check_report_t report;
+
+    fill();
+    ck_assert_int_eq(tier_sample_open(&sample), PL_OK);
+    ck_assert_int_eq(sample.content.start.own_set, 1);
+    ck_assert(tier_sample_store(&sample, 1, 0, 9));
+    hide(NAME, false);
+    ck_assert(!tier_sample_publish(&sample));
+    ck_assert_int_eq(said.n_lines, 1);
+    ck_assert(!sample.doors[0]->ops->can_write(sample.doors[0]));
+    tier_sample_close(&sample);
+
+    ck_assert_int_eq(pl_check(folder, true, &said.log, &report), PL_ERR_IO);
+    ck_assert_ptr_nonnull(strstr(said.text, NAME));
+    ck_assert_int_eq(tier_sample_open(&sample), PL_ERR_IO);
+    ck_assert_int_eq(said.n_lines, 3);
+    hide(NAME, true);
+    sample = open_sample(2, SLOTS);
+    ck_assert_int_eq(tier_sample_fetch_all(&sample, 1), 9);
+    tier_sample_close(&sample);
+}
+END_TEST
+
+/* A number that no index can have is no segment's; the greatest that one can
+ * have leaves room for the next. */
+START_TEST(segments_from_elsewhere)
+{
+    static const char *const NAMES[] = {
+        "set999999999-rank0-0000.h5", "set1000000-rank0-0000.h5",
+        "set0-rank4096-0000.h5", "set999999-rank0-999999999.h5"};
+    tier_sample_t sample = tier_sample_make(folder, 1, SLOTS, &said.log);
+    char path[128];
+    FILE *file;
+
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, NAMES[_i]);
+    file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    (void)fclose(file);
+    if (_i < 3) {
+        ck_assert_int_eq(tier_sample_open(&sample), PL_ERR_INPUT);
+        ck_assert_ptr_nonnull(strstr(said.text, "is no part of a storage"));
+        return;
+    }
+    ck_assert_int_eq(tier_sample_open(&sample), PL_OK);
+    ck_assert_int_eq(sample.content.start.own_set, 0);
+    ck_assert(tier_sample_store(&sample, 0, 0, 9));
+    ck_assert(tier_sample_publish(&sample));
+    tier_sample_close(&sample);
+    sample = open_sample(1, SLOTS);
+    ck_assert_ptr_null(sample.content.mismatch);
+    ck_assert_int_eq(tier_sample_fetch_all(&sample, 1), 9);
+    tier_sample_close(&sample);
 }
 END_TEST
 
 /* Where headers and pages of a segment lie. */
 static pl_segment_form_t form_of(pl_segment_name_t name)
 {
-    int fd = pl_tier_open_segment(folder, name);
+    int fd          = pl_tier_open_segment(folder, name);
+    const char *why = "";
     pl_segment_form_t form;
 
     ck_assert_int_ge(fd, 0);
-    ck_assert_ptr_null(pl_segment_check(fd, name, &form));
+    ck_assert_int_eq(pl_segment_check(fd, name, &form, &why), PL_OK);
     (void)close(fd);
     return form;
 }
@@ -428,6 +536,9 @@ TCase *case_not_ours(void)
     tcase_add_test(tests, readers_touch_nothing);
     tcase_add_loop_test(tests, a_damaged_index_is_none, 0, 4);
     tcase_add_loop_test(tests, damaged_segments_are_misses, 0, 8);
+    tcase_add_test(tests, an_index_that_cannot_be_read);
+    tcase_add_test(tests, a_segment_that_cannot_be_read);
+    tcase_add_loop_test(tests, segments_from_elsewhere, 0, 4);
     return tests;
 }
 
