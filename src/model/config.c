@@ -362,20 +362,17 @@ static pl_status_t read_generation(const char *config_path, const pl_log_t *log,
     return status;
 }
 
+/* All but the end-of-sequence ids. */
 static pl_status_t read_config(const pl_fields_t *fields,
                                pl_model_config_t *config)
 {
-    bool found = false;
-
     PL_TRY(read_family(fields, config));
     PL_TRY(read_sizes(fields, config));
     PL_TRY(check_sizes(fields, config));
     PL_TRY(check_options(fields, config));
     PL_TRY(check_quantization(fields));
     PL_TRY(pl_config_read_layers(fields, config));
-    PL_TRY(read_numbers(fields, config));
-    PL_TRY(read_generation(fields->path, fields->log, config, &found));
-    return found ? PL_OK : read_eos(fields, config, &found);
+    return read_numbers(fields, config);
 }
 
 pl_status_t pl_model_config_read(const char *path, const pl_log_t *log,
@@ -384,6 +381,7 @@ pl_status_t pl_model_config_read(const char *path, const pl_log_t *log,
     pl_model_config_t config;
     pl_fields_t fields = {.within = "", .log = log};
     char *own_path     = NULL;
+    bool found         = false;
     struct stat info;
     pl_status_t status;
 
@@ -397,9 +395,37 @@ pl_status_t pl_model_config_read(const char *path, const pl_log_t *log,
         status = read_config(&fields, &config);
     }
     if (status == PL_OK) {
+        status = read_generation(fields.path, log, &config, &found);
+    }
+    if ((status == PL_OK) && !found) {
+        status = read_eos(&fields, &config, &found);
+    }
+    if (status == PL_OK) {
         *config_p = config;
     }
     json_object_put(fields.object);
     free(own_path);
+    return status;
+}
+
+pl_status_t pl_model_config_parse(const char *name, const char *text,
+                                  size_t n_bytes, const pl_log_t *log,
+                                  pl_model_config_t *config_p)
+{
+    pl_model_config_t config;
+    pl_fields_t fields = {.path = name, .within = "", .log = log};
+    bool found         = false;
+    pl_status_t status;
+
+    memset(&config, 0, sizeof(config));
+    PL_TRY(pl_json_parse(name, text, n_bytes, log, &fields.object));
+    status = read_config(&fields, &config);
+    if (status == PL_OK) {
+        status = read_eos(&fields, &config, &found);
+    }
+    if (status == PL_OK) {
+        *config_p = config;
+    }
+    json_object_put(fields.object);
     return status;
 }

@@ -10,6 +10,7 @@
 #define PL_MODEL_CONFIG_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <pagelane/log.h>
@@ -70,5 +71,12 @@ typedef struct pl_model_config {
 PL_MUST_CHECK pl_status_t pl_model_config_read(const char *path,
                                                const pl_log_t *log,
                                                pl_model_config_t *config_p);
+
+/* The same of a text; `name` is for messages.  There is no file beside it. */
+PL_MUST_CHECK pl_status_t pl_model_config_parse(const char *name,
+                                                const char *text,
+                                                size_t n_bytes,
+                                                const pl_log_t *log,
+                                                pl_model_config_t *config_p);
 
 #endif /* PL_MODEL_CONFIG_H */

@@ -33,7 +33,8 @@ BELOW = {
     "store": "engine cache pool clock layout verify comm trace base",
     "exec": "engine cache pool clock layout verify device comm attn model "
             "trace base",
-    "sim": "exec engine cache pool clock layout verify device comm trace base",
+    "sim": "exec engine cache pool clock layout verify device comm attn model "
+           "trace base",
     "cli": "sim store exec engine cache pool clock layout verify device comm "
            "trace model base",
 }

@@ -1,0 +1,124 @@
+#include "sim/hardware.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "model/json.h"
+
+/* The largest whole number that JSON readers agree on. */
+#define LARGEST (INT64_C(1) << 53)
+
+static const struct {
+    const char *field;
+    size_t at;
+    int64_t least;
+} NUMBERS[] = {
+#define AT(member) offsetof(pl_hardware_t, member)
+    {"devices_per_node", AT(devices_per_node), 1},
+    {"memory_bytes", AT(memory_bytes), 1},
+    {"memory_bandwidth_bytes_per_s", AT(memory_bandwidth_bytes_per_s), 1},
+    {"bf16_dense_flop_per_s", AT(bf16_dense_flop_per_s), 1},
+    {"fp8_dense_flop_per_s", AT(fp8_dense_flop_per_s), 0},
+    {"nvlink_bytes_per_s", AT(nvlink_bytes_per_s), 0},
+    {"pcie_bytes_per_s", AT(pcie_bytes_per_s), 1},
+    {"network_bytes_per_s", AT(network_bytes_per_s), 1},
+#undef AT
+};
+
+static pl_status_t read_number(const char *path, struct json_object *root,
+                               size_t i, const pl_log_t *log, int64_t *number_p)
+{
+    struct json_object *pair   = pl_json_find(root, NUMBERS[i].field);
+    struct json_object *value  = NULL;
+    struct json_object *source = NULL;
+    int64_t number             = 0;
+
+    if (json_object_is_type(pair, json_type_object)) {
+        value  = pl_json_find(pair, "value");
+        source = pl_json_find(pair, "source");
+    }
+    number = json_object_get_int64(value);
+    if (!json_object_is_type(value, json_type_int) ||
+        (number < NUMBERS[i].least) || (number > LARGEST)) {
+        return pl_model_bad(log, path,
+                            "\"%s\" has no usable value: expected {\"value\": "
+                            "N, \"source\": \"...\"} with a whole number from "
+                            "%lld to 2^53; write it in the unit that the name "
+                            "says",
+                            NUMBERS[i].field, (long long)NUMBERS[i].least);
+    }
+    if (!json_object_is_type(source, json_type_string) ||
+        (json_object_get_string_len(source) == 0)) {
+        return pl_model_bad(log, path,
+                            "\"%s\" has no \"source\": expected a text; say "
+                            "where the number comes from",
+                            NUMBERS[i].field);
+    }
+    *number_p = number;
+    return PL_OK;
+}
+
+static pl_status_t read_name(const char *path, struct json_object *root,
+                             const pl_log_t *log, pl_hardware_t *hardware)
+{
+    struct json_object *name = pl_json_find(root, "name");
+    struct json_object *kind = pl_json_find(root, "kind");
+    const char *text         = json_object_get_string(name);
+
+    if (!json_object_is_type(name, json_type_string) || (*text == '\0') ||
+        (strlen(text) >= sizeof(hardware->name))) {
+        return pl_model_bad(log, path,
+                            "\"name\" is %.80s: expected a text of 1 to %zu "
+                            "bytes",
+                            json_object_to_json_string(name),
+                            sizeof(hardware->name) - 1);
+    }
+    (void)snprintf(hardware->name, sizeof(hardware->name), "%s", text);
+    hardware->is_gpu = pl_json_is(kind, "gpu");
+    if (!hardware->is_gpu && !pl_json_is(kind, "cpu")) {
+        return pl_model_bad(log, path,
+                            "\"kind\" is %.40s: expected \"gpu\" or \"cpu\"",
+                            json_object_to_json_string(kind));
+    }
+    return PL_OK;
+}
+
+static pl_status_t read_hardware(const char *path, struct json_object *root,
+                                 const pl_log_t *log, pl_hardware_t *hardware_p)
+{
+    pl_hardware_t hardware = {0};
+
+    PL_TRY(read_name(path, root, log, &hardware));
+    for (size_t i = 0; i < sizeof(NUMBERS) / sizeof(*NUMBERS); i++) {
+        int64_t *number_p = (int64_t *)((char *)&hardware + NUMBERS[i].at);
+
+        PL_TRY(read_number(path, root, i, log, number_p));
+    }
+    *hardware_p = hardware;
+    return PL_OK;
+}
+
+pl_status_t pl_hardware_read(const char *path, const pl_log_t *log,
+                             pl_hardware_t *hardware_p)
+{
+    struct json_object *root = NULL;
+    pl_status_t status;
+
+    PL_TRY(pl_json_read(path, log, &root));
+    status = read_hardware(path, root, log, hardware_p);
+    json_object_put(root);
+    return status;
+}
+
+pl_status_t pl_hardware_parse(const char *name, const char *text,
+                              size_t n_bytes, const pl_log_t *log,
+                              pl_hardware_t *hardware_p)
+{
+    struct json_object *root = NULL;
+    pl_status_t status;
+
+    PL_TRY(pl_json_parse(name, text, n_bytes, log, &root));
+    status = read_hardware(name, root, log, hardware_p);
+    json_object_put(root);
+    return status;
+}

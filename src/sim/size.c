@@ -1,0 +1,227 @@
+#include "sim/size.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "pool/store.h"
+
+/* A layer's view is read while the next one's is filled. */
+enum { VIEW_SLOTS = 2 };
+
+/* Bytes of one page and layer, as the pool lays it. */
+typedef struct page {
+    int64_t latent, index;
+} page_t;
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static pl_row_layout_t rows_of(const pl_size_params_t *params)
+{
+    const pl_model_config_t *model = params->model;
+
+    return pl_row_layout_make(params->kv_dtype, model->kv_lora, model->rope,
+                              model->index_dim);
+}
+
+static page_t page_of(const pl_size_params_t *params)
+{
+    pl_row_layout_t rows     = rows_of(params);
+    pl_store_layout_t layout = {.page_tokens       = params->page_tokens,
+                                .n_layers          = 1,
+                                .latent_row_bytes  = rows.latent_bytes,
+                                .index_key_bytes   = rows.index_key_bytes,
+                                .index_scale_bytes = rows.index_scale_bytes};
+
+    return (page_t){(int64_t)pl_store_stride(&layout, PL_STORE_LATENT),
+                    (int64_t)pl_store_stride(&layout, PL_STORE_INDEX)};
+}
+
+static void count_tokens(const pl_size_params_t *params, pl_size_t *size)
+{
+    pl_row_layout_t rows = rows_of(params);
+    int64_t index_row    = rows.index_key_bytes + rows.index_scale_bytes;
+    int64_t n_full       = 0;
+
+    for (int32_t i = 0; i < params->model->n_layers; i++) {
+        n_full += params->model->full_indexer[i];
+    }
+    size->latent_token_bytes = params->model->n_layers * rows.latent_bytes;
+    size->index_token_bytes  = n_full * index_row;
+    size->mtp_token_bytes =
+        params->mtp_layers * (rows.latent_bytes + index_row);
+    size->token_bytes = size->latent_token_bytes + size->index_token_bytes +
+                        size->mtp_token_bytes;
+    size->latent_layers = params->model->n_layers + params->mtp_layers;
+    size->index_layers  = n_full + params->mtp_layers;
+}
+
+/* Experts are spread over params->ep GPUs, the rest is on each. */
+static int64_t weights_on_gpu(const pl_size_params_t *params,
+                              const pl_census_t *census, int64_t ep,
+                              int64_t *parts)
+{
+    int64_t sum = 0;
+
+    for (int i = 0; i < PL_PARTS; i++) {
+        parts[i] = census->bytes[i];
+        if (i == PL_PART_EXPERTS) {
+            parts[i] = parts[i] / params->model->n_experts *
+                       up(params->model->n_experts, ep);
+        }
+        sum += parts[i];
+    }
+    return sum;
+}
+
+/* The most that a rank keeps of a page, in a run of layers: L / C of them, and
+ * one more on the first L mod C ranks. */
+static int64_t run_of_layers(const pl_size_params_t *params, page_t page)
+{
+    int32_t n     = params->model->n_layers + params->mtp_layers;
+    int32_t layer = 0;
+    int64_t most  = 0;
+
+    for (int32_t rank = 0; rank < params->cp; rank++) {
+        int32_t end   = layer + n / params->cp + (rank < n % params->cp);
+        int64_t bytes = 0;
+
+        for (; layer < end; layer++) {
+            bool full = (layer >= params->model->n_layers) ||
+                        params->model->full_indexer[layer];
+
+            bytes += page.latent + (full ? page.index : 0);
+        }
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+static void fill_tier(const pl_size_params_t *params, int64_t pages,
+                      int64_t usable, int64_t lanes, pl_size_tier_t *tier)
+{
+    int64_t session = up(params->context_tokens, params->page_tokens);
+
+    if (usable <= 0) {
+        *tier = (pl_size_tier_t){0};
+        return;
+    }
+    tier->pages          = pages;
+    tier->tokens         = lanes * usable * params->page_tokens;
+    tier->sessions       = lanes * usable / session;
+    tier->longest_tokens = least(tier->tokens, params->model->max_positions);
+}
+
+/* Pages of the longest prompt with even lanes: q in each, beside the scratch
+ * page, and a view of all. */
+static int64_t longest_shared(const pl_size_params_t *params, int64_t kv_bytes,
+                              int64_t page_bytes, int64_t view_page)
+{
+    int64_t q = (kv_bytes - page_bytes) / (page_bytes + params->cp * view_page);
+
+    return q > 0 ? params->cp * q : 0;
+}
+
+static void own_replicated(const pl_size_params_t *params, pl_size_t *size,
+                           int64_t page_bytes)
+{
+    pl_size_ownership_t *own = &size->ownership[PL_SIZE_REPLICATED];
+    int64_t pages            = size->kv_bytes / page_bytes;
+    int64_t host             = params->host_bytes / page_bytes;
+
+    own->page_bytes = page_bytes;
+    fill_tier(params, pages, pages - 1, 1, &own->device);
+    fill_tier(params, host, host, 1, &own->host);
+}
+
+static void own_shared(const pl_size_params_t *params, pl_size_t *size,
+                       page_t page, int64_t page_bytes)
+{
+    pl_size_ownership_t *own = &size->ownership[PL_SIZE_SHARED];
+    int64_t session          = up(params->context_tokens, params->page_tokens);
+    int64_t host             = params->host_bytes / page_bytes;
+    int64_t view_page        = VIEW_SLOTS * (page.latent + page.index);
+    int64_t pages;
+
+    view_page       = params->cp > 1 ? view_page : 0; /* the lane is the view */
+    own->page_bytes = page_bytes;
+    own->view_bytes = session * view_page;
+    pages           = (size->kv_bytes - own->view_bytes) / page_bytes;
+    fill_tier(params, pages, pages - 1, params->cp, &own->device);
+    fill_tier(params, host, host, params->cp, &own->host);
+    if (own->device.pages > 0) {
+        int64_t longest =
+            longest_shared(params, size->kv_bytes, page_bytes, view_page);
+
+        own->device.longest_tokens =
+            least(longest * params->page_tokens, params->model->max_positions);
+    }
+}
+
+static void own_layers(const pl_size_params_t *params, pl_size_t *size,
+                       page_t page)
+{
+    pl_size_ownership_t *own = &size->ownership[PL_SIZE_LAYER_SPLIT];
+    int64_t view_page        = params->cp > 1 ? page.latent + page.index : 0;
+    int64_t pages;
+    int64_t host;
+
+    own->page_bytes = run_of_layers(params, page);
+    pages           = size->kv_bytes / (own->page_bytes + view_page);
+    host            = params->host_bytes / own->page_bytes;
+    own->view_bytes = pages > 0 ? pages * view_page : 0;
+    fill_tier(params, pages, pages - 1, 1, &own->device);
+    fill_tier(params, host, host, 1, &own->host);
+}
+
+pl_status_t pl_size_make(const pl_size_params_t *params, pl_size_t *size_p)
+{
+    pl_size_t size = {0};
+    page_t page    = page_of(params);
+    int64_t memory = params->hardware->memory_bytes;
+    int64_t page_bytes;
+
+    assert((params->mem_billionths > 0) &&
+           (params->mem_billionths <= PL_SIZE_WHOLE));
+    PL_TRY(pl_model_census(params->model, params->mtp_layers,
+                           params->weight_dtype, &size.census));
+    count_tokens(params, &size);
+    size.weight_bytes =
+        weights_on_gpu(params, &size.census, params->ep, size.gpu_weights);
+    /* In two steps, so that no product leaves 64 bits. */
+    size.budget_bytes =
+        memory / PL_SIZE_WHOLE * params->mem_billionths +
+        memory % PL_SIZE_WHOLE * params->mem_billionths / PL_SIZE_WHOLE;
+    size.kv_bytes = size.budget_bytes - size.weight_bytes;
+    page_bytes =
+        size.latent_layers * page.latent + size.index_layers * page.index;
+    if (size.kv_bytes >= 0) {
+        own_replicated(params, &size, page_bytes);
+        own_shared(params, &size, page, page_bytes);
+        own_layers(params, &size, page);
+    }
+    *size_p = size;
+    return PL_OK;
+}
+
+int32_t pl_size_least_ep(const pl_size_params_t *params, const pl_size_t *size)
+{
+    int64_t parts[PL_PARTS];
+
+    for (int32_t ep = params->cp; ep <= params->model->n_experts;
+         ep += params->cp) {
+        if (weights_on_gpu(params, &size->census, ep, parts) <
+            size->budget_bytes) {
+            return ep;
+        }
+    }
+    return 0;
+}
