@@ -87,6 +87,11 @@ static const pl_verb_t VERBS[] = {
      .min_words = 2,
      .max_words = 2,
      .run       = pl_cli_export},
+    {.name    = "size",
+     .summary = "how much KV of a model fits on which hardware, and how to run "
+                "it",
+     .bit     = PL_VERB_SIZE,
+     .run     = pl_cli_size},
 };
 
 enum { N_VERBS = sizeof(VERBS) / sizeof(VERBS[0]) };

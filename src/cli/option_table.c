@@ -10,9 +10,9 @@
     }
 
 /* The order of the PL_VERB_ bits. */
-static const char *const VERB_NAMES[] = {"run",     "trace stats", "doctor",
-                                         "inspect", "bench",       "compare",
-                                         "export",  "check",       NULL};
+static const char *const VERB_NAMES[] = {
+    "run",     "trace stats", "doctor", "inspect", "bench",
+    "compare", "export",      "check",  "size",    NULL};
 
 /* Variables with our prefix that are no options. */
 static const char *const RESERVED[] = {"PAGELANE_NVTX",
@@ -27,7 +27,8 @@ enum {
     RUN    = PL_VERB_RUN,
     TRACED = PL_VERB_RUN | PL_VERB_TRACE_STATS,
     ALL = PL_VERB_RUN | PL_VERB_TRACE_STATS | PL_VERB_DOCTOR | PL_VERB_INSPECT |
-          PL_VERB_BENCH | PL_VERB_COMPARE | PL_VERB_EXPORT | PL_VERB_CHECK
+          PL_VERB_BENCH | PL_VERB_COMPARE | PL_VERB_EXPORT | PL_VERB_CHECK |
+          PL_VERB_SIZE
 };
 
 static const pl_option_t OPTIONS[] = {
@@ -193,8 +194,9 @@ static const pl_option_t OPTIONS[] = {
      .unit  = "folder",
      .help  = "A checkpoint: config.json and safetensors of a GLM-5 or "
               "DeepSeek-V3.2 model; with --weights, its config.json is enough. "
-              "Weights are replicated over ranks.",
-     .verbs = RUN,
+              "Weights are replicated over ranks. `size` reads nothing but a "
+              "config.json, or takes GLM-5, GLM-5.2 or DeepSeek-V3.2.",
+     .verbs = RUN | PL_VERB_SIZE,
      AT(model)},
     {.group = "executor",
      .name  = "weights",
@@ -208,9 +210,10 @@ static const pl_option_t OPTIONS[] = {
      .name     = "kv-dtype",
      .kind     = PL_OPTION_CHOICE,
      .fallback = "f32",
-     .help     = "How a model's KV rows are stored, and read by attention.",
+     .help     = "How a model's KV rows are stored, and read by attention. "
+                 "`size` wants bf16 or fp8.",
      WORDS("f32", "bf16", "fp8"),
-     .verbs    = RUN,
+     .verbs    = RUN | PL_VERB_SIZE,
      .recorded = true,
      AT(kv_dtype)},
     {.group    = "executor",
@@ -244,7 +247,7 @@ static const pl_option_t OPTIONS[] = {
      .help     = "Tokens of a page.",
      .min      = 1,
      .max      = PL_MAX_PAGE_TOKENS,
-     .verbs    = TRACED,
+     .verbs    = TRACED | PL_VERB_SIZE,
      .recorded = true,
      AT(page_size)},
     {.group    = "pages and batches",
@@ -289,10 +292,10 @@ static const pl_option_t OPTIONS[] = {
      .unit     = "GB",
      .help     = "The host tier in GB instead of pages: as many pages as that "
                  "holds, in all layers and both stores. 0 leaves it to "
-                 "--host-pages.",
+                 "--host-pages; in `size`, 0 is none.",
      .min      = 0,
      .max      = INT64_MAX,
-     .verbs    = RUN,
+     .verbs    = RUN | PL_VERB_SIZE,
      .recorded = true,
      AT(host_gb)},
     {.group    = "pages and batches",
@@ -407,6 +410,86 @@ static const pl_option_t OPTIONS[] = {
      .verbs    = RUN,
      .recorded = true,
      AT(resume)},
+
+    {.group = "what fits",
+     .name  = "hardware",
+     .kind  = PL_OPTION_STRING,
+     .unit  = "name or file",
+     .help = "The device: B200, B300, H100, H200, H20, H20-3e, Xeon-8480, or a "
+             "file as docs/size.md describes it.",
+     .verbs = PL_VERB_SIZE,
+     AT(hardware)},
+    {.group    = "what fits",
+     .name     = "gpus",
+     .kind     = PL_OPTION_INTEGER,
+     .fallback = "8",
+     .unit     = "GPUs",
+     .help     = "All GPUs together.",
+     .min      = 1,
+     .max      = 1000000,
+     .verbs    = PL_VERB_SIZE,
+     AT(gpus)},
+    {.group    = "what fits",
+     .name     = "cp",
+     .kind     = PL_OPTION_INTEGER,
+     .fallback = "0",
+     .unit     = "GPUs",
+     .help     = "GPUs of a context-parallel group; 0 is all.",
+     .min      = 0,
+     .max      = PL_MAX_RANKS,
+     .verbs    = PL_VERB_SIZE,
+     AT(cp)},
+    {.group    = "what fits",
+     .name     = "ep",
+     .kind     = PL_OPTION_INTEGER,
+     .fallback = "0",
+     .unit     = "GPUs",
+     .help     = "GPUs that share the routed experts; 0 is all. What is no "
+                 "routed expert is on every GPU.",
+     .min      = 0,
+     .max      = 1000000,
+     .verbs    = PL_VERB_SIZE,
+     AT(ep)},
+    {.group    = "what fits",
+     .name     = "mem-fraction",
+     .kind     = PL_OPTION_FRACTION,
+     .fallback = "0.88",
+     .help     = "Share of a GPU's memory for weights, views and pages; the "
+                 "rest is for activations, graphs and buffers.",
+     .min      = 1,
+     .max      = 1000000000,
+     .verbs    = PL_VERB_SIZE,
+     AT(mem_billionths)},
+    {.group    = "what fits",
+     .name     = "weight-dtype",
+     .kind     = PL_OPTION_CHOICE,
+     .fallback = "fp8",
+     .help     = "How weights are stored: fp8 with a scale for 128 x 128 of "
+                 "them, or bf16.",
+     WORDS("fp8", "bf16"),
+     .verbs = PL_VERB_SIZE,
+     AT(weight_dtype)},
+    {.group    = "what fits",
+     .name     = "mtp-layers",
+     .kind     = PL_OPTION_INTEGER,
+     .fallback = "0",
+     .unit     = "layers",
+     .help     = "Layers of multi-token prediction to count in, weights and "
+                 "KV.",
+     .min      = 0,
+     .max      = 16,
+     .verbs    = PL_VERB_SIZE,
+     AT(mtp_layers)},
+    {.group    = "what fits",
+     .name     = "context",
+     .kind     = PL_OPTION_INTEGER,
+     .fallback = "131072",
+     .unit     = "tokens",
+     .help     = "A session; the view of shared ownership has room for one.",
+     .min      = 1,
+     .max      = INT32_MAX,
+     .verbs    = PL_VERB_SIZE,
+     AT(context)},
 
     {.group    = "policies",
      .name     = "ownership",

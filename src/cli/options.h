@@ -24,7 +24,8 @@ enum {
     PL_VERB_BENCH       = 1 << 4,
     PL_VERB_COMPARE     = 1 << 5,
     PL_VERB_EXPORT      = 1 << 6,
-    PL_VERB_CHECK       = 1 << 7
+    PL_VERB_CHECK       = 1 << 7,
+    PL_VERB_SIZE        = 1 << 8
 };
 
 /* Values of choices: indices into the words of the table. */
@@ -49,6 +50,7 @@ enum {
     PL_OPT_PREFETCH_TIMEOUT
 };
 enum { PL_OPT_TIER_DEVICE, PL_OPT_TIER_HOST };
+enum { PL_OPT_WEIGHTS_FP8, PL_OPT_WEIGHTS_BF16 };
 enum { PL_OPT_VERIFY_OFF, PL_OPT_VERIFY_DIGEST, PL_OPT_VERIFY_FULL };
 
 typedef struct pl_options {
@@ -95,6 +97,16 @@ typedef struct pl_options {
     int64_t prefetch_threshold; /* tokens */
     char *from;                 /* folder, or snapshot */
     bool resume;
+
+    /* size */
+    char *hardware; /* a name, or a file */
+    int64_t gpus;
+    int64_t cp;             /* GPUs of a group; 0: all */
+    int64_t ep;             /* GPUs that share the experts; 0: all */
+    int64_t mem_billionths; /* of a GPU's memory */
+    int32_t weight_dtype;   /* PL_OPT_WEIGHTS_ */
+    int64_t mtp_layers;
+    int64_t context; /* tokens */
 
     /* policies */
     char *ownership_text;
