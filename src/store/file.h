@@ -64,6 +64,9 @@ int pl_files_sync_folder(pl_files_t *files, const char *folder);
 int pl_files_rename(pl_files_t *files, const char *from, const char *to);
 int pl_files_unlink(pl_files_t *files, const char *path);
 int pl_files_mkdir(pl_files_t *files, const char *path);
+/* A write to a file of ours that HDF5 is about to make, on many ranks: counted,
+ * so that it can fail; the journal knows nothing of its bytes. */
+int pl_files_foreign_write(pl_files_t *files);
 
 /* ---- files that are published whole ---- */
 

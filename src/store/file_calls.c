@@ -354,3 +354,10 @@ int pl_files_mkdir(pl_files_t *files, const char *path)
     drop(journal);
     return failed;
 }
+
+int pl_files_foreign_write(pl_files_t *files)
+{
+    fault_t fault = next_call(files, true);
+
+    return fault.half ? EIO : fault.failed;
+}

@@ -1,6 +1,7 @@
 /* All by rank 0 but what ranks have for themselves; then published whole. */
 #include <mpi.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "comm/mpi_comm.h"
@@ -104,8 +105,24 @@ static bool is_mine(const pl_comm_t *comm, const pl_dataset_t *dataset)
            (pl_dataset_bytes(dataset) > 0);
 }
 
-static pl_status_t write_datasets(const pl_comm_t *comm, hid_t file,
-                                  const pl_content_t *content,
+static pl_status_t write_mine(pl_files_t *files, hid_t file, hid_t transfer,
+                              const pl_dataset_t *dataset, const char *partial,
+                              const pl_log_t *log)
+{
+    int failed = pl_files_foreign_write(files);
+
+    if (failed != 0) {
+        pl_log(log, PL_LOG_ERROR, "cannot write %s: %s", partial,
+               strerror(failed));
+        return PL_ERR_IO;
+    }
+    return write_whole(file, transfer, dataset) < 0
+               ? pl_h5_failed(log, "write", partial)
+               : PL_OK;
+}
+
+static pl_status_t write_datasets(pl_files_t *files, const pl_comm_t *comm,
+                                  hid_t file, const pl_content_t *content,
                                   const char *partial, const pl_log_t *log)
 {
     hid_t transfer     = H5Pcreate(H5P_DATASET_XFER);
@@ -118,9 +135,8 @@ static pl_status_t write_datasets(const pl_comm_t *comm, hid_t file,
     for (size_t i = 0; (status == PL_OK) && (i < content->datasets.n); i++) {
         const pl_dataset_t *dataset = &content->datasets.items[i];
 
-        if (is_mine(comm, dataset) &&
-            (write_whole(file, transfer, dataset) < 0)) {
-            status = pl_h5_failed(log, "write", partial);
+        if (is_mine(comm, dataset)) {
+            status = write_mine(files, file, transfer, dataset, partial, log);
         }
     }
     if (transfer >= 0) {
@@ -168,7 +184,7 @@ static pl_status_t write_raw(pl_files_t *files, const pl_content_t *content,
     PL_TRY(agree(comm, check_shared(partial, log)));
     file = open_together(pl_mpi_comm_of(comm), partial);
     PL_TRY(agree(comm, file < 0 ? pl_h5_failed(log, "open", partial) : PL_OK));
-    status = write_datasets(comm, file, content, partial, log);
+    status = write_datasets(files, comm, file, content, partial, log);
     if ((H5Fclose(file) < 0) && (status == PL_OK)) {
         status = pl_h5_failed(log, "write", partial);
     }

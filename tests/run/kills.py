@@ -478,6 +478,20 @@ class Disk(Broken):
         self.assertGreater(self.from_storage, 0)
 
 
+    def test_a_snapshot_of_many_ranks(self):
+        """Each has a part of it to write."""
+        base = [*TINY, *lanes(3), "--comm", "mpi", "--snapshot", self.file]
+        self.run_program(*base)
+        before = hashes([self.file])
+        for inject in ("file=fail@rank:1,count:1", "file=short@rank:2,count:2",
+                       "disk=full@rank:2"):
+            run = self.run_program(*base, "--inject", inject, status=3)
+            self.assertEqual(len(run.stderr.strip().splitlines()), 1, str(run))
+            self.assertRegex(run.stderr, r"\[rank [12] .*\] cannot ")
+            self.assertEqual(hashes([self.file]), before)
+            self.assertEqual(os.listdir(self.folder), ["run.h5"])
+
+
 class Full(Broken):
     """A disk without room: the run goes on, says so once, and is right."""
 
