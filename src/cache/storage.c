@@ -87,8 +87,8 @@ static void link_families(pl_storage_t *storage, int32_t n, const int32_t *ids)
         }
         parent = pl_storage_lookup_chain(storage, page->entry.parent);
         if ((parent != PL_NO_ENTRY) &&
-            (pl_storage_at(storage, parent)->entry.position + 1 ==
-             page->entry.position)) {
+            (pl_storage_at(storage, parent)->entry.position ==
+             page->entry.position - 1)) {
             pl_storage_adopt(storage, parent, ids[e]);
         }
     }

@@ -41,7 +41,7 @@
 
 /* Where a page lies on disk. */
 typedef struct pl_storage_place {
-    int32_t set;  /* number of the set, ascending over the folder's life */
+    int32_t set;  /* number of the set */
     int32_t rank; /* whose share of it */
     int32_t slot; /* in that share */
 } pl_storage_place_t;

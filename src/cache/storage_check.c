@@ -127,7 +127,7 @@ static const char *page_fault(const pl_storage_t *storage,
     }
     if ((above != NULL) &&
         ((above->entry.chain != page->entry.parent) ||
-         (above->entry.position + 1 != page->entry.position))) {
+         (above->entry.position != page->entry.position - 1))) {
         return "its prefix is another one";
     }
     if ((above != NULL) && page->is_kept && !above->is_kept) {

@@ -14,6 +14,7 @@
 #define PL_STORE_TIER_INDEX_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <pagelane/log.h>
@@ -66,12 +67,19 @@ const pl_tier_set_t *pl_tier_index_set(const pl_tier_index_t *index,
                                        int32_t number);
 
 /* Every number is in its range (places within their sets, owners, stamps below
- * next_stamp); that entries fit together is for others to see.  PL_OK;
- * PL_ERR_INPUT: not whole, or no index; PL_REFUSED_UNSUPPORTED: of a later
- * major version; PL_ERR_IO: it cannot be read; PL_ERR_MEMORY.  One line. */
+ * next_stamp, positions of tokens that can be counted); that entries fit
+ * together is for others to see.  PL_OK; PL_ERR_INPUT: not whole, or no index;
+ * PL_REFUSED_UNSUPPORTED: of a later major version; PL_ERR_IO: it cannot be
+ * read; PL_ERR_MEMORY.  One line. */
 PL_MUST_CHECK pl_status_t pl_tier_index_read(const char *path,
                                              const pl_log_t *log,
                                              pl_tier_index_t *index_p);
+
+/* The same of bytes[n] that have been read, or will be written, as `path`. */
+PL_MUST_CHECK pl_status_t pl_tier_index_parse(const char *path,
+                                              const void *bytes, size_t n,
+                                              const pl_log_t *log,
+                                              pl_tier_index_t *index_p);
 
 /* The identity in it, borrowed from the index. */
 pl_tier_identity_t pl_tier_index_identity(const pl_tier_index_t *index);
@@ -82,8 +90,8 @@ PL_MUST_CHECK pl_status_t pl_tier_index_identify(
 /* Put it out as <folder>/index.h5: written beside it, synced, renamed, the
  * folder synced.  On failure the old one stands, or (folder not synced) the new
  * one.  `inject` (may be NULL): die=publish, publish-sync, publish-rename,
- * published on `rank`.  PL_OK, PL_ERR_IO, PL_ERR_MEMORY, PL_ERR_INTERNAL, one
- * line. */
+ * published on `rank`.  PL_OK, PL_ERR_IO, PL_ERR_MEMORY, PL_ERR_INTERNAL (one
+ * that would be refused when it is read; nothing is written), one line. */
 PL_MUST_CHECK pl_status_t pl_tier_index_publish(const pl_tier_index_t *index,
                                                 const char *folder,
                                                 pl_files_t *files,

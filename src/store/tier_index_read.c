@@ -22,7 +22,7 @@ enum { MOST_RANKS = PL_MAX_RANKS, MOST_LAYERS = 65536, NAME_BYTES = 32 };
 typedef struct reader {
     const char *path;
     const pl_log_t *log;
-    uint8_t *bytes; /* all of the file, owned */
+    const uint8_t *bytes; /* all of the file */
     size_t n;
     size_t at, end; /* what is left of the contents */
 } reader_t;
@@ -46,16 +46,16 @@ static pl_status_t refuse(const reader_t *reader, const char *format, ...)
 
 static pl_status_t read_bytes(reader_t *reader, int fd, size_t n)
 {
-    struct iovec piece;
+    uint8_t *bytes     = malloc(n);
+    struct iovec piece = {bytes, n};
 
-    reader->bytes = malloc(n);
-    if (reader->bytes == NULL) {
+    if (bytes == NULL) {
         pl_log(reader->log, PL_LOG_ERROR, "%s: out of memory, %zu bytes",
                reader->path, n);
         return PL_ERR_MEMORY;
     }
-    piece     = (struct iovec){reader->bytes, n};
-    reader->n = n;
+    reader->bytes = bytes;
+    reader->n     = n;
     if (!pl_segment_read(fd, &piece, 1, 0)) {
         pl_log(reader->log, PL_LOG_ERROR, "cannot read %s: %s", reader->path,
                errno == 0 ? "it ends too soon" : strerror(errno));
@@ -78,8 +78,7 @@ static pl_status_t read_file(reader_t *reader)
         }
         return PL_ERR_IO;
     }
-    if (!S_ISREG(about.st_mode) ||
-        (about.st_size < PL_SEAL_BYTES + PL_TIER_LAST_BYTES)) {
+    if (!S_ISREG(about.st_mode) || (about.st_size == 0)) {
         status = refuse(reader, "is no index of a storage tier");
     } else {
         status = read_bytes(reader, fd, (size_t)about.st_size);
@@ -96,6 +95,9 @@ static pl_status_t check_seal(reader_t *reader)
     char last[PL_TIER_LAST_BYTES + 1] = "";
     uint64_t at                       = 0;
 
+    if (reader->n < PL_SEAL_BYTES + PL_TIER_LAST_BYTES) {
+        return refuse(reader, "is no index of a storage tier");
+    }
     pl_seal_text(pl_seal_digest(reader->bytes, n), n, seal);
     if (memcmp(seal, reader->bytes + n, PL_SEAL_BYTES) != 0) {
         return refuse(reader, "its bytes are not those that were written: the "
@@ -240,6 +242,9 @@ static pl_status_t read_numbers(reader_t *reader, pl_tier_index_t *index)
                         &index->settled_stamp));
     PL_TRY(
         next_integer(reader, "next_stamp", 1, MOST_STAMP, &index->next_stamp));
+    if (index->settled_stamp >= index->next_stamp) {
+        return refuse(reader, "'settled_stamp' is not below 'next_stamp'");
+    }
     PL_TRY(next_int32(reader, "own_set", 0, PL_TIER_MOST_SETS - 1,
                       &index->own_set));
     PL_TRY(next_int32(reader, "n_requests", 0, most, &index->n_requests));
@@ -335,6 +340,7 @@ static pl_status_t check_sets(const reader_t *reader,
         if ((set->number < 0) || (set->number >= PL_TIER_MOST_SETS) ||
             ((i > 0) && (set->number <= set[-1].number)) || (set->ranks < 1) ||
             (set->ranks > MOST_RANKS) || (set->slots < 1) ||
+            (set->slots > INT32_MAX / set->ranks) ||
             ((set->lanes != 1) && (set->lanes != set->ranks))) {
             return refuse(reader, "'/sets' row %" PRId32 " is out of range", i);
         }
@@ -358,7 +364,9 @@ static pl_status_t check_entries(const reader_t *reader,
         }
         if ((set == NULL) || (place->rank < 0) || (place->rank >= set->ranks) ||
             (place->slot < 0) || (place->slot >= set->slots) ||
-            (entry->position < 0) || (entry->owner < 0) || (entry->stamp < 1) ||
+            (entry->position < 0) ||
+            (entry->position >= INT32_MAX / index->page_tokens) ||
+            (entry->owner < 0) || (entry->stamp < 1) ||
             (entry->stamp >= index->next_stamp)) {
             return refuse(reader, "'/entries' row %" PRId32 " is out of range",
                           i);
@@ -387,11 +395,11 @@ static pl_status_t check_rows(const reader_t *reader,
                : refuse(reader, "its rows do not make pages of its size");
 }
 
+/* From the reader's bytes. */
 static pl_status_t read_index(reader_t *reader, pl_tier_index_t *index)
 {
     size_t h5_bytes;
 
-    PL_TRY(read_file(reader));
     PL_TRY(check_seal(reader));
     h5_bytes = reader->at;
     PL_TRY(read_version(reader));
@@ -408,11 +416,24 @@ static pl_status_t read_index(reader_t *reader, pl_tier_index_t *index)
 pl_status_t pl_tier_index_read(const char *path, const pl_log_t *log,
                                pl_tier_index_t *index_p)
 {
-    reader_t reader       = {.path = path, .log = log};
+    reader_t reader    = {.path = path, .log = log};
+    pl_status_t status = read_file(&reader);
+
+    if (status == PL_OK) {
+        status =
+            pl_tier_index_parse(path, reader.bytes, reader.n, log, index_p);
+    }
+    free((void *)(uintptr_t)reader.bytes);
+    return status;
+}
+
+pl_status_t pl_tier_index_parse(const char *path, const void *bytes, size_t n,
+                                const pl_log_t *log, pl_tier_index_t *index_p)
+{
+    reader_t reader       = {.path = path, .log = log, .bytes = bytes, .n = n};
     pl_tier_index_t index = {0};
     pl_status_t status    = read_index(&reader, &index);
 
-    free(reader.bytes);
     if (status != PL_OK) {
         pl_tier_index_free(&index);
         return status;

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "store/h5.h"
 #include "store/image.h"
+#include "store/last_line.h"
 #include "store/seal.h"
 #include "store/tier_columns.h"
 
@@ -217,6 +218,26 @@ static pl_status_t make_file(const pl_tier_index_t *index, const char *name,
 
 /* ---- putting it out ---- */
 
+/* What no reader would take is not put out in the place of one that it does. */
+static pl_status_t read_back(const pl_image_t *image, const char *path,
+                             const pl_log_t *log)
+{
+    pl_tier_index_t again = {0};
+    pl_last_line_t said;
+    pl_status_t status;
+
+    pl_last_line_open(&said, "out of memory");
+    status = pl_tier_index_parse(path, image->bytes, (size_t)image->n,
+                                 &said.log, &again);
+    pl_tier_index_free(&again);
+    if (status != PL_OK) {
+        pl_log(log, PL_LOG_ERROR, "the new index is not put out: %s",
+               said.text);
+    }
+    return (status == PL_OK) || (status == PL_ERR_MEMORY) ? status
+                                                          : PL_ERR_INTERNAL;
+}
+
 static bool dies(pl_inject_t *inject, pl_inject_point_t point, int rank)
 {
     return pl_inject_hit(inject, point, rank, INT64_MAX);
@@ -263,6 +284,7 @@ pl_status_t pl_tier_index_publish(const pl_tier_index_t *index,
     PL_TRY_GOTO(status, pl_text_take(&name, &path), out);
     PL_TRY_GOTO(status, pl_file_partial(path, log, &partial), out);
     PL_TRY_GOTO(status, make_file(index, path, log, &image), out);
+    PL_TRY_GOTO(status, read_back(&image, path, log), out);
     status = put_out(&image, partial, path, files, inject, rank, log);
     if (status != PL_OK) {
         pl_files_discard(files, partial);

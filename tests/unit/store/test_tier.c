@@ -11,6 +11,7 @@
 
 #include "store/check.h"
 #include "store/tier_folder.h"
+#include "store/tier_index.h"
 #include "support/check_main.h"
 #include "support/log_capture.h"
 #include "support/tier_sample.h"
@@ -406,6 +407,58 @@ START_TEST(a_segment_that_cannot_be_read)
 }
 END_TEST
 
+static void change_index(pl_tier_index_t *index, int which)
+{
+    pl_storage_entry_t *entry = &index->entries[5];
+
+    switch (which) {
+    case 0:
+        entry->position = INT32_MAX;
+        break;
+    case 1:
+        entry->position = INT32_MAX / index->page_tokens;
+        break;
+    case 2:
+        entry->place.slot = SLOTS;
+        break;
+    case 3:
+        entry->place.set = 1;
+        break;
+    case 4:
+        index->own_set = index->sets[0].number = PL_TIER_MOST_SETS;
+        break;
+    case 5:
+        index->sets[0].slots = INT32_MAX;
+        break;
+    case 6:
+        index->settled_stamp = index->next_stamp;
+        break;
+    default:
+        index->next_stamp = entry->stamp;
+    }
+}
+
+START_TEST(an_index_that_nobody_would_read_is_not_put_out)
+{
+    pl_tier_index_t index;
+    tier_sample_t sample;
+    char path[128];
+
+    fill();
+    (void)snprintf(path, sizeof(path), "%s/index.h5", folder);
+    ck_assert_int_eq(pl_tier_index_read(path, &said.log, &index), PL_OK);
+    change_index(&index, _i);
+    ck_assert_int_eq(
+        pl_tier_index_publish(&index, folder, NULL, NULL, 0, &said.log),
+        PL_ERR_INTERNAL);
+    ck_assert_int_eq(said.n_lines, 1);
+    pl_tier_index_free(&index);
+    sample = open_sample(2, SLOTS);
+    ck_assert_int_eq(tier_sample_fetch_all(&sample, 1), 9);
+    tier_sample_close(&sample);
+}
+END_TEST
+
 /* A number that no index can have is no segment's; the greatest that one can
  * have leaves room for the next. */
 START_TEST(segments_from_elsewhere)
@@ -539,6 +592,8 @@ TCase *case_not_ours(void)
     tcase_add_test(tests, an_index_that_cannot_be_read);
     tcase_add_test(tests, a_segment_that_cannot_be_read);
     tcase_add_loop_test(tests, segments_from_elsewhere, 0, 4);
+    tcase_add_loop_test(tests, an_index_that_nobody_would_read_is_not_put_out,
+                        0, 8);
     return tests;
 }
 
