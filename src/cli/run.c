@@ -431,6 +431,8 @@ static pl_status_t open_storage(run_t *run, pl_comm_t *comm)
     run->snapshot.requests    = run->storage.requests;
     run->snapshot.storage     = run->storage.place;
     run->snapshot.computation = run->storage.computation;
+
+    run->snapshot.started_pages = pl_run_storage_started(&run->storage);
     return PL_OK;
 }
 

@@ -115,6 +115,7 @@ static pl_status_t fill_input(const pl_run_snapshot_t *snapshot, int rank,
                                &snapshot->cli->options, &sheet->options,
                                &input->n_options));
     input->options       = sheet->options;
+    input->started_pages = snapshot->started_pages;
     input->digests       = has_bytes ? results->digests : NULL;
     input->tokens        = has_bytes ? results->tokens : NULL;
     input->tokens_offset = has_bytes ? results->token_offsets : NULL;

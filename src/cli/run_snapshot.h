@@ -22,6 +22,7 @@ typedef struct pl_run_snapshot {
     const char *requests;        /* on rank 0: their hash (run_prior.h) */
     const char *computation;     /* on rank 0: as in pl_run_work_t */
     const char *storage;         /* on rank 0: folder of the tier, or NULL */
+    int64_t started_pages;       /* that the tier held when the run began */
     struct timespec started;
 
     pl_series_t *series; /* rank 0 with --snapshot-every, else NULL */

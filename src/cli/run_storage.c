@@ -75,7 +75,7 @@ pl_status_t pl_run_storage_sizes(pl_run_storage_t *storage,
                "option --storage-pages %" PRId64 ": a rank can have %d",
                o->storage_pages, INT32_MAX / engine->n_prefill);
         return PL_ERR_ARGUMENT;
-    } else if (o->storage_pages != PL_OPTION_UNLIMITED) {
+    } else if (o->storage_pages > 0) {
         storage->n_slots = (int32_t)o->storage_pages;
     }
     if (cost &&
@@ -526,3 +526,8 @@ void pl_run_storage_close(pl_run_storage_t *storage)
     free(storage->from);
     free(storage->absolute);
 }
+int64_t pl_run_storage_started(const pl_run_storage_t *storage)
+{
+    return storage->in_use ? storage->content.start.n_entries : 0;
+}
+

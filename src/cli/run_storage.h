@@ -60,6 +60,9 @@ PL_MUST_CHECK pl_status_t pl_run_storage_open(pl_run_storage_t *storage,
                                               pl_comm_t *comm,
                                               pl_run_params_t *params);
 
+/* Once it is open, on every rank: how many pages the tier starts with. */
+int64_t pl_run_storage_started(const pl_run_storage_t *storage);
+
 /* After the run, when its doors are closed. */
 void pl_run_storage_close(pl_run_storage_t *storage);
 

@@ -14,6 +14,22 @@ static size_t requests_of(const pl_snapshot_input_t *input)
 
 /* ---- configuration and layout ---- */
 
+/* What the options cannot say, as no path is recorded. */
+static void add_storage_tier(const pl_snapshot_input_t *input,
+                             pl_content_t *content)
+{
+    const char *tier = "none";
+    char pages[32];
+
+    if (pl_engine_storage(input->engine) != NULL) {
+        tier = pl_engine_config(input->engine)->storage_read_only ? "read"
+                                                                  : "kept";
+    }
+    pl_content_text(content, "/config", "storage_tier", tier);
+    (void)snprintf(pages, sizeof(pages), "%" PRId64, input->started_pages);
+    pl_content_text(content, "/config", "storage_start", pages);
+}
+
 static void add_root(const pl_snapshot_input_t *input, pl_content_t *content)
 {
     pl_content_text(content, "/", "format", PL_SNAPSHOT_FORMAT);
@@ -24,6 +40,7 @@ static void add_root(const pl_snapshot_input_t *input, pl_content_t *content)
         pl_content_text(content, "/config", input->options[i].name,
                         input->options[i].value);
     }
+    add_storage_tier(input, content);
 }
 
 static void add_layout(const pl_engine_t *engine, pl_content_t *content)
@@ -120,6 +137,18 @@ static void *add_request_column(pl_content_t *content, const char *name,
     return pl_content_add(content, path, dataset);
 }
 
+/* Tokens of skipped requests come from elsewhere: as many as stand there. */
+static void count_skipped(const pl_snapshot_input_t *input, int32_t *generated)
+{
+    for (size_t i = 0; i < requests_of(input); i++) {
+        if (pl_engine_record(input->engine, (int32_t)i)->skipped &&
+            (input->tokens_offset != NULL)) {
+            generated[i] = (int32_t)(input->tokens_offset[i + 1] -
+                                     input->tokens_offset[i]);
+        }
+    }
+}
+
 static void add_fields(const pl_snapshot_input_t *input, pl_content_t *content)
 {
     size_t n = requests_of(input);
@@ -136,6 +165,10 @@ static void add_fields(const pl_snapshot_input_t *input, pl_content_t *content)
                 (const char *)pl_engine_record(input->engine, (int32_t)i);
 
             memcpy(column + i * bytes, record + field->offset, bytes);
+        }
+        if ((column != NULL) &&
+            (field->offset == offsetof(pl_record_t, generated_tokens))) {
+            count_skipped(input, (int32_t *)(void *)column);
         }
     }
 }

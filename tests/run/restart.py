@@ -211,6 +211,35 @@ class Chains(Restart):
         self.snapshot(*STAMP, *lanes(4), "--from", self.tier)
         self.assertEqual(contents(self.tier), before)
 
+    def test_a_start_is_recorded(self):
+        """... without a path: no tier, an empty one, one with pages."""
+        wanted, said = [], []
+        for args in ([], ["--storage", self.tier], ["--from", self.tier],
+                     ["--storage", self.tier, "--from", self.tier]):
+            found = self.snapshot(*STAMP, *lanes(3), *args)
+            with h5py.File(self.path("run.h5"), "r") as file:
+                about = file["config"].attrs
+                said.append((about["storage_tier"].decode(),
+                             int(about["storage_start"])))
+            wanted.append((["none", "read", "kept", "kept"][
+                ("--from" in args) + 2 * ("--storage" in args)],
+                kept if "--from" in args else 0))
+            if not wanted[1:]:
+                shutil.copy(self.path("run.h5"), self.path("none.h5"))
+            kept = found.storage["kept_pages"]
+        self.assertEqual(said, wanted)
+        self.assertGreater(kept, 0)
+        told = pl.Run(self.program, self.path("none.h5"), self.path("run.h5"),
+                      "--json", verb="compare").json()["options"]
+        self.assertEqual(told, [
+            {"option": "storage_start", "a": "0", "b": str(wanted[-1][1])},
+            {"option": "storage_tier", "a": "none", "b": "kept"}])
+        diff = pl.Run(self.program, self.path("none.h5"), "diff",
+                      self.path("run.h5"), verb="inspect")
+        self.assertEqual(diff.status, 1, str(diff))
+        self.assertIn("first difference, in config: /config/storage_start: "
+                      "'0' in A,", diff.stdout.decode())
+
     def test_a_small_tier_evicts(self):
         cold = self.cold_run(STAMP)
         args = ["--storage-pages", 40]
@@ -275,6 +304,10 @@ class Resumes(Restart):
         self.same(cold, found)
         self.assertEqual(self.last.json()["kv_digest"],
                          pl.fold_digests(cold.requests["digest"]))
+        at = found.requests["tokens_offset"]
+        self.assertTrue(np.array_equal(
+            found.requests["generated_tokens"][before],
+            np.diff(at)[before]))
         # A snapshot of a run that was resumed can be resumed from.
         shutil.copy(last, self.path("again.h5"))
         again = self.snapshot(*STAMP, *lanes(2), "--from",
