@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Files that a run writes: whole, its own, and never over what it reads."""
+import json
 import os
 import shutil
 import subprocess
@@ -65,6 +66,41 @@ class Files(unittest.TestCase):
         os.link(trace, self.path("same"))
         for name in (trace, self.path("same")):
             self.refused(2, trace, command("--tokens-out", name, trace=trace))
+
+    def limited(self, *arguments, kib=64):
+        """A run whose files may have so many KiB."""
+        return subprocess.run(
+            ["bash", "-c", f"ulimit -f {kib}; exec \"$@\"", "bash",
+             *command("--json", "--comm", "local", *arguments)],
+            capture_output=True, text=True)
+
+    def test_files_that_may_grow_no_more(self):
+        """... are a full disk: the tier is off and said so, no snapshot is
+        written, the one that was there stays."""
+        right = subprocess.run(command("--json"), capture_output=True,
+                               text=True)
+        run = self.limited("--ranks", "3", "--host-pages", "200", "--storage",
+                           self.path("tier"))
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(run.stderr.count("File too large; nothing more is "
+                                          "stored from here"), 3, run.stderr)
+        digests = [json.loads(one.stdout)["kv_digest"] for one in (right, run)]
+        self.assertEqual(*digests)
+        file = self.path("one.h5")
+        subprocess.run(command("--snapshot", file), capture_output=True,
+                       check=True)
+        with open(file, "rb") as before:
+            before = before.read()
+        self.assertGreater(len(before), 64 << 10)
+        run = self.limited("--snapshot", file, "--snapshot-every", "10req")
+        self.assertEqual(run.returncode, 3, run.stderr)
+        self.assertEqual(run.stderr.count("the run goes on without this "
+                                          "snapshot"), 1, run.stderr)
+        self.assertIn(f"cannot write {file}.partial: File too large",
+                      run.stderr)
+        with open(file, "rb") as after:
+            self.assertEqual(after.read(), before)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["one.h5", "tier"])
 
 
 if __name__ == "__main__":
