@@ -102,6 +102,7 @@ static int64_t run_of_layers(const pl_size_params_t *params, page_t page)
         }
         most = bytes > most ? bytes : most;
     }
+    assert(most > 0); /* a model has a layer, and the first rank has one */
     return most;
 }
 
