@@ -1,4 +1,4 @@
-/* pagelane check: is a snapshot or a storage tier whole? */
+/* pagelane check: are snapshots and storage tiers whole? */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -36,11 +36,12 @@ static pl_status_t print_table(const char *path,
     return status;
 }
 
-static pl_status_t print_json(const pl_check_report_t *report)
+static pl_status_t print_json(const char *path, const pl_check_report_t *report)
 {
     json_object *root  = json_object_new_object();
     json_object *found = json_object_new_object();
 
+    pl_json_text(root, "path", path);
     pl_json_text(root, "kind", report->is_snapshot ? "snapshot" : "tier");
     pl_json_integer(root, "pages", report->pages);
     pl_json_integer(root, "good_pages", report->good);
@@ -61,26 +62,34 @@ static pl_status_t print_json(const pl_check_report_t *report)
 
 /* A repair that could not be made is an error; what is found and repaired was
  * found. */
-int pl_cli_check(const pl_cli_t *cli)
+static pl_status_t check_path(const pl_cli_t *cli, const char *path)
 {
-    const char *path = cli->words[0];
     pl_check_report_t report;
-    pl_status_t status =
-        pl_check(path, cli->options.repair, &cli->log, &report);
 
-    if (status == PL_OK) {
-        status = cli->options.json ? print_json(&report)
-                                   : print_table(path, &report);
+    PL_TRY(pl_check(path, cli->options.repair, &cli->log, &report));
+    PL_TRY(cli->options.json ? print_json(path, &report)
+                             : print_table(path, &report));
+    if (pl_check_total(&report) == 0) {
+        return PL_OK;
     }
-    if ((status == PL_OK) && cli->options.repair && report.is_snapshot &&
-        (pl_check_total(&report) > 0)) {
+    if (cli->options.repair && report.is_snapshot) {
         pl_log(&cli->log, PL_LOG_WARN,
                "%s: a snapshot is never changed; take another copy, or write "
                "it anew",
                path);
     }
-    if ((status == PL_OK) && (pl_check_total(&report) > 0)) {
-        status = PL_ERR_VIOLATION;
+    return PL_ERR_VIOLATION;
+}
+
+/* All of them are looked at; the worst says how it ends. */
+int pl_cli_check(const pl_cli_t *cli)
+{
+    int exit_status = 0;
+
+    for (size_t i = 0; i < cli->n_words; i++) {
+        int of_path = pl_status_exit(check_path(cli, cli->words[i]));
+
+        exit_status = of_path > exit_status ? of_path : exit_status;
     }
-    return pl_status_exit(status);
+    return exit_status;
 }

@@ -34,6 +34,13 @@ static const char INSPECT_DETAILS[] =
     "they\n"
     "             do\n";
 
+static const char BENCH_DETAILS[] =
+    "  lanes      taking and freeing pages, beside a plain stack of pages\n"
+    "  tree       matching a prompt with the prefix tree, beside memcmp of it\n"
+    "  snapshot   a snapshot of 1,000,000 nodes, beside a plain write; writing\n"
+    "             and reading a storage tier, beside plain files\n"
+    "  kernels    each CUDA kernel, beside a yardstick of its GPU\n";
+
 static const pl_verb_t VERBS[] = {
     {.name    = "run",
      .summary = "play a trace through prefill, cache tiers, transfer and "
@@ -60,15 +67,16 @@ static const pl_verb_t VERBS[] = {
      .max_words = 3,
      .run       = pl_cli_inspect},
     {.name      = "check",
-     .operands  = "FILE",
-     .summary   = "is a snapshot, or the folder of a storage tier, whole?",
+     .operands  = "PATH...",
+     .summary   = "are snapshots, or the folders of storage tiers, whole?",
      .bit       = PL_VERB_CHECK,
      .min_words = 1,
-     .max_words = 1,
+     .max_words = SIZE_MAX,
      .run       = pl_cli_check},
     {.name      = "bench",
      .operands  = "lanes|tree|snapshot|kernels...",
      .summary   = "how fast a part is, beside a yardstick in the same run",
+     .details   = BENCH_DETAILS,
      .bit       = PL_VERB_BENCH,
      .min_words = 1,
      .max_words = 4,

@@ -513,6 +513,22 @@ static pl_status_t check_tables(check_t *check)
     return check_lanes(check, &check->tiers[HOST]);
 }
 
+/* A reader takes a file without one; here it is as damaged as any. */
+static pl_status_t check_seal(check_t *check, const char *path,
+                              const pl_log_t *log)
+{
+    bool is_there = false;
+
+    PL_TRY(pl_seal_find(path, log, &is_there));
+    if (!is_there) {
+        pl_check_find(check->report, PL_CHECK_FILE,
+                      "the file does not end with its seal, so that nobody can "
+                      "tell if it is what was written: cut, damaged, or opened "
+                      "for writing since");
+    }
+    return PL_OK;
+}
+
 pl_status_t pl_check_snapshot(const char *path, const pl_log_t *log,
                               pl_check_report_t *report)
 {
@@ -531,7 +547,10 @@ pl_status_t pl_check_snapshot(const char *path, const pl_log_t *log,
         pl_log(log, PL_LOG_ERROR, "%s", said.line);
         return status;
     }
-    status = check_group(&check, "/", 0);
+    status = check_seal(&check, path, &listener);
+    if (status == PL_OK) {
+        status = check_group(&check, "/", 0);
+    }
     if (status == PL_OK) {
         status = check_tables(&check);
     }

@@ -11,7 +11,9 @@
 #include "base/hash.h"
 #include "store/h5.h"
 #include "store/seal.h"
+#include "store/segment.h"
 #include "store/snapshot.h"
+#include "store/tier_index.h"
 
 pl_status_t pl_inside_refuse(const pl_inside_t *inside, const char *object,
                              const char *format, ...)
@@ -90,27 +92,34 @@ bool pl_inside_has(const pl_inside_t *inside, const char *path, H5I_type_t kind)
 
 /* ---- opening ---- */
 
+static pl_status_t refuse_format(const pl_inside_t *inside, const char *format)
+{
+    if ((strcmp(format, PL_TIER_FORMAT) == 0) ||
+        (strcmp(format, PL_SEGMENT_FORMAT) == 0)) {
+        return pl_inside_refuse(inside, "/format",
+                                "is '%s': a file of a storage tier; expected a "
+                                "snapshot; `pagelane check FOLDER` looks into "
+                                "the tier's folder",
+                                format);
+    }
+    return pl_inside_refuse(inside, "/format",
+                            "is not '" PL_SNAPSHOT_FORMAT
+                            "'; expected a snapshot that `pagelane "
+                            "run --snapshot` has written");
+}
+
 /* Is it what it says it is, and may we read it? */
 static pl_status_t check_version(pl_inside_t *inside)
 {
     int64_t version[2] = {0};
     char *format       = NULL;
     pl_status_t status = pl_inside_text(inside, "/", "format", &format);
-    bool is_ours;
 
-    if (status == PL_ERR_MEMORY) {
-        return status;
+    if ((status == PL_OK) && (strcmp(format, PL_SNAPSHOT_FORMAT) != 0)) {
+        status = refuse_format(inside, format);
     }
-    is_ours = (status == PL_OK) && (strcmp(format, PL_SNAPSHOT_FORMAT) == 0);
     free(format);
-    if (!is_ours) {
-        return status != PL_OK
-                   ? status
-                   : pl_inside_refuse(inside, "/format",
-                                      "is not '" PL_SNAPSHOT_FORMAT
-                                      "'; expected a snapshot that `pagelane "
-                                      "run --snapshot` has written");
-    }
+    PL_TRY(status);
     PL_TRY(pl_inside_integers(inside, "/", "schema_version", 2, version));
     if ((version[0] != PL_SNAPSHOT_MAJOR) || (version[1] < 0)) {
         return pl_inside_refuse(
@@ -131,6 +140,13 @@ static pl_status_t open_file(pl_inside_t *inside)
     if (stat(inside->path, &about) != 0) {
         pl_log(inside->log, PL_LOG_ERROR, "cannot read %s: %s", inside->path,
                strerror(errno));
+        return PL_ERR_INPUT;
+    }
+    if (S_ISDIR(about.st_mode)) {
+        pl_log(inside->log, PL_LOG_ERROR,
+               "cannot read %s: it is a folder; expected a snapshot; `pagelane "
+               "check %s` looks into the folder of a storage tier",
+               inside->path, inside->path);
         return PL_ERR_INPUT;
     }
     if (!S_ISREG(about.st_mode)) {

@@ -82,31 +82,48 @@ static bool is_seal(const char *text, uint64_t n, uint64_t *digest_p)
     return memcmp(again, text, PL_SEAL_BYTES) == 0;
 }
 
-static pl_status_t check_open(FILE *file, const char *path, const pl_log_t *log)
+/* What the seal says, if there is one. */
+typedef struct seal {
+    bool is_there;
+    uint64_t digest, n; /* of the bytes before */
+} seal_t;
+
+static pl_status_t read_seal(FILE *file, const char *path, const pl_log_t *log,
+                             seal_t *seal_p)
 {
     char text[PL_SEAL_BYTES];
-    uint64_t digest, wanted, n;
+    seal_t seal = {.is_there = false};
     long end;
 
     errno = 0;
     if ((fseek(file, 0, SEEK_END) != 0) || ((end = ftell(file)) < 0)) {
         return cannot_read(log, path);
     }
-    if (end < PL_SEAL_BYTES) {
+    if (end >= PL_SEAL_BYTES) {
+        seal.n = (uint64_t)end - PL_SEAL_BYTES;
+        if ((fseek(file, (long)seal.n, SEEK_SET) != 0) ||
+            (fread(text, 1, PL_SEAL_BYTES, file) != PL_SEAL_BYTES)) {
+            return cannot_read(log, path);
+        }
+        seal.is_there = is_seal(text, seal.n, &seal.digest);
+    }
+    *seal_p = seal;
+    return PL_OK;
+}
+
+static pl_status_t check_open(FILE *file, const char *path, const pl_log_t *log)
+{
+    seal_t seal;
+    uint64_t digest;
+
+    PL_TRY(read_seal(file, path, log, &seal));
+    if (!seal.is_there) {
         return PL_OK;
     }
-    n = (uint64_t)end - PL_SEAL_BYTES;
-    if ((fseek(file, (long)n, SEEK_SET) != 0) ||
-        (fread(text, 1, PL_SEAL_BYTES, file) != PL_SEAL_BYTES)) {
+    if ((fseek(file, 0, SEEK_SET) != 0) || !digest_of(file, seal.n, &digest)) {
         return cannot_read(log, path);
     }
-    if (!is_seal(text, n, &wanted)) {
-        return PL_OK;
-    }
-    if ((fseek(file, 0, SEEK_SET) != 0) || !digest_of(file, n, &digest)) {
-        return cannot_read(log, path);
-    }
-    if (digest != wanted) {
+    if (digest != seal.digest) {
         pl_log(log, PL_LOG_ERROR,
                "%s: its bytes are not those that were written: the file is "
                "damaged; write it anew or take another copy",
@@ -126,5 +143,23 @@ pl_status_t pl_seal_check(const char *path, const pl_log_t *log)
     }
     status = check_open(file, path, log);
     (void)fclose(file);
+    return status;
+}
+
+pl_status_t pl_seal_find(const char *path, const pl_log_t *log,
+                         bool *is_there_p)
+{
+    FILE *file = fopen(path, "rb");
+    seal_t seal;
+    pl_status_t status;
+
+    if (file == NULL) {
+        return cannot_read(log, path);
+    }
+    status = read_seal(file, path, log, &seal);
+    (void)fclose(file);
+    if (status == PL_OK) {
+        *is_there_p = seal.is_there;
+    }
     return status;
 }

@@ -12,6 +12,7 @@
 #ifndef PL_STORE_SEAL_H
 #define PL_STORE_SEAL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <pagelane/log.h>
@@ -29,5 +30,11 @@ void pl_seal_text(uint64_t digest, uint64_t n, char text[PL_SEAL_BYTES]);
 /* PL_OK: whole, or without a seal.  PL_ERR_INPUT: not what was written, or it
  * cannot be read. */
 PL_MUST_CHECK pl_status_t pl_seal_check(const char *path, const pl_log_t *log);
+
+/* Do its last bytes read as a seal of those before?  (Whether these are the
+ * bytes that were sealed tells pl_seal_check.)  PL_OK; PL_ERR_INPUT: it cannot
+ * be read. */
+PL_MUST_CHECK pl_status_t pl_seal_find(const char *path, const pl_log_t *log,
+                                       bool *is_there_p);
 
 #endif /* PL_STORE_SEAL_H */

@@ -4,7 +4,8 @@
 usage: test_check.py PAGELANE MAKE_SAMPLE
 
 A snapshot as it was written is clean.  Each change of the table is found under
-its kind, with exit status 1; --repair finds the same and changes no byte.
+its kind, with exit status 1; --repair finds the same and changes no byte.  So is
+a changed bit, and an end that is not the seal.
 """
 import json
 import pathlib
@@ -14,6 +15,8 @@ import sys
 import tempfile
 
 import h5py
+
+SEAL_BYTES = 64
 
 
 def put(path, change):
@@ -106,6 +109,28 @@ def check(program, path, *options):
     return done.returncode, report, done.stderr
 
 
+def check_ends(program, data, path):
+    """The seal, and what may stand behind it or not."""
+    failed = 0
+    changes = {f"bit of byte {i} from the end":
+               lambda d, i=i: d.__setitem__(-i, d[-i] ^ 1)
+               for i in range(1, SEAL_BYTES + 1, 3)}
+    changes.update({f"{n} bytes cut": lambda d, n=n: d.__delitem__(slice(-n, None))
+                    for n in (1, 2, 63, 64)})
+    changes["a byte behind"] = lambda d: d.append(10)
+    changes["another seal behind"] = lambda d: d.extend(d[-SEAL_BYTES:])
+    for name, change in changes.items():
+        other = bytearray(data)
+        change(other)
+        path.write_bytes(other)
+        status, report, said = check(program, path)
+        found = report.get("found", {}).get("bad_file", {}).get("count", 0)
+        if status != 1 or found != 1:
+            print(f"{name}: exit {status}: {report} {said}")
+            failed += 1
+    return failed
+
+
 def main():
     program, make_sample = sys.argv[1:3]
     failed = 0
@@ -130,6 +155,7 @@ def main():
             if bad.read_bytes() != before:
                 print(f"{name}: a repair has changed the file")
                 failed += 1
+        failed += check_ends(program, good.read_bytes(), bad)
         data = bytearray(good.read_bytes())
         data[len(data) // 2] ^= 1
         bad.write_bytes(data)

@@ -89,8 +89,39 @@ START_TEST(file_without_a_seal_is_taken)
 }
 END_TEST
 
+/* ... and whoever wants one finds only a whole one, at the very end. */
+START_TEST(seal_is_found_only_whole_and_last)
+{
+    const size_t n = 4096;
+    char seal[PL_SEAL_BYTES];
+    bool is_there = false;
+
+    pl_seal_text(pl_seal_digest(bytes, n), n, seal);
+    write_sealed(n, pl_seal_digest(bytes, n));
+    ck_assert_int_eq(pl_seal_find(path, &said.log, &is_there), PL_OK);
+    ck_assert(is_there);
+    for (size_t cut = 1; cut <= PL_SEAL_BYTES; cut++) {
+        ck_assert_int_eq(truncate(path, (off_t)(n + PL_SEAL_BYTES - cut)), 0);
+        ck_assert_int_eq(pl_seal_find(path, &said.log, &is_there), PL_OK);
+        ck_assert(!is_there);
+    }
+    write_sealed(n, pl_seal_digest(bytes, n));
+    ck_assert_int_eq(pl_file_append(path, "\n", 1, &said.log), PL_OK);
+    ck_assert_int_eq(pl_seal_find(path, &said.log, &is_there), PL_OK);
+    ck_assert(!is_there);
+    ck_assert_int_eq(pl_file_write(path, bytes, 1, NULL, 0, &said.log), PL_OK);
+    ck_assert_int_eq(pl_seal_find(path, &said.log, &is_there), PL_OK);
+    ck_assert(!is_there);
+    ck_assert_int_eq(said.n_lines, 0);
+}
+END_TEST
+
 START_TEST(missing_file_is_named)
 {
+    bool is_there = true;
+
+    ck_assert_int_eq(pl_seal_find("no/such/file", &said.log, &is_there),
+                     PL_ERR_INPUT);
     ck_assert_int_eq(pl_seal_check("no/such/file", &said.log), PL_ERR_INPUT);
     ck_assert_ptr_nonnull(strstr(said.text, "no/such/file"));
 }
@@ -126,6 +157,7 @@ static TCase *all(void)
     tcase_add_loop_test(tcase, what_was_sealed_is_whole, 0, n);
     tcase_add_loop_test(tcase, other_bytes_are_found, 0, n);
     tcase_add_loop_test(tcase, file_without_a_seal_is_taken, 0, n);
+    tcase_add_test(tcase, seal_is_found_only_whole_and_last);
     tcase_add_test(tcase, missing_file_is_named);
     tcase_add_test(tcase, holes_are_left_for_others);
     return tcase;
