@@ -388,11 +388,13 @@ int pl_segment_create(pl_files_t *files, const char *folder,
     if (failed == 0) {
         failed = pl_files_sync_folder(files, folder);
     }
+    if ((failed != 0) && (fd >= 0)) {
+        /* What was not synced may look whole to the next run, and not be. */
+        (void)pl_files_unlink(files, path);
+        (void)close(fd);
+    }
     free(path);
     if (failed != 0) {
-        if (fd >= 0) {
-            (void)close(fd);
-        }
         return failed;
     }
     *form_p = form;

@@ -76,8 +76,8 @@ PL_MUST_CHECK pl_status_t pl_segment_mould_make(
     const pl_log_t *log, pl_segment_mould_t *mould_p);
 void pl_segment_mould_free(pl_segment_mould_t *mould);
 
-/* Make the file anew and bring it to the disk, its name included.  0 or an
- * error number; then *fd_p is open for reading and writing. */
+/* Make the file anew and bring it to the disk, its name included.  0, and *fd_p
+ * is open for reading and writing; or an error number, and it is removed. */
 int pl_segment_create(pl_files_t *files, const char *folder,
                       pl_segment_mould_t *mould, int32_t number,
                       pl_segment_form_t *form_p, int *fd_p);

@@ -86,8 +86,9 @@ PL_MUST_CHECK pl_status_t pl_tier_read(const char *folder,
                                        pl_tier_content_t *content_p);
 void pl_tier_content_free(pl_tier_content_t *content);
 
-/* Make the folder if it is not there, take its lock, and remove what a crash
- * left unpublished (.partial).  Rank 0, before the doors are opened; these have
+/* Make the folder if it is not there, take its lock, bring to the disk what a
+ * crash left between (names of files), and remove what it left unpublished
+ * (.partial).  Rank 0, before the doors are opened; these have
  * a share in the lock, so that no other run writes while one of them can.
  * `files` may be NULL.  PL_ERR_INPUT: another run writes it; it holds something
  * else.  PL_ERR_IO. */

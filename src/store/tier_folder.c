@@ -229,6 +229,18 @@ pl_status_t pl_tier_hold(const char *folder, const pl_log_t *log,
     return PL_OK;
 }
 
+/* A run may have died between the renaming of its index and the sync of the
+ * folder.  What this run reads and builds on must not be taken back later, when
+ * places that only the index before it names have been written again. */
+static pl_status_t settle(const char *folder, pl_files_t *files,
+                          const pl_log_t *log)
+{
+    int failed = pl_files_sync_folder(files, folder);
+
+    return failed == 0 ? PL_OK
+                       : failed_at(folder, "bring it to the disk", failed, log);
+}
+
 static pl_status_t clean(const char *folder, pl_files_t *files,
                          const pl_tier_listing_t *listing, const pl_log_t *log)
 {
@@ -270,6 +282,7 @@ pl_status_t pl_tier_prepare(const char *folder, pl_files_t *files,
     lock->fd = -1;
     PL_TRY_GOTO(status, take_lock(folder, files, log, &lock->fd), out);
     /* Only now it is nobody else's. */
+    PL_TRY_GOTO(status, settle(folder, files, log), out);
     PL_TRY_GOTO(status, clean(folder, files, &listing, log), out);
     /* From here on the doors of all ranks have it as well. */
     status = lock_file(folder, lock->fd, LOCK_SH, log);

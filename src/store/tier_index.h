@@ -90,8 +90,9 @@ PL_MUST_CHECK pl_status_t pl_tier_index_identify(
 /* Put it out as <folder>/index.h5: written beside it, synced, renamed, the
  * folder synced.  On failure the old one stands, or (folder not synced) the new
  * one.  `inject` (may be NULL): die=publish, publish-sync, publish-rename,
- * published on `rank`.  PL_OK, PL_ERR_IO, PL_ERR_MEMORY, PL_ERR_INTERNAL (one
- * that would be refused when it is read; nothing is written), one line. */
+ * publish-folder, published on `rank`.  PL_OK, PL_ERR_IO, PL_ERR_MEMORY,
+ * PL_ERR_INTERNAL (one that would be refused when it is read; nothing is
+ * written), one line. */
 PL_MUST_CHECK pl_status_t pl_tier_index_publish(const pl_tier_index_t *index,
                                                 const char *folder,
                                                 pl_files_t *files,

@@ -250,9 +250,33 @@ static void die_at(pl_inject_t *inject, pl_inject_point_t point, int rank)
     }
 }
 
-static pl_status_t put_out(const pl_image_t *image, const char *partial,
-                           const char *path, pl_files_t *files,
+/* In the place of the old one, at once and then for good. */
+static pl_status_t replace(const char *partial, const char *path,
+                           const char *folder, pl_files_t *files,
                            pl_inject_t *inject, int rank, const pl_log_t *log)
+{
+    int failed = pl_files_rename(files, partial, path);
+
+    if (failed != 0) {
+        pl_log(log, PL_LOG_ERROR, "cannot rename %s to %s: %s", partial, path,
+               strerror(failed));
+        return PL_ERR_IO;
+    }
+    die_at(inject, PL_INJECT_DIE_PUBLISH_FOLDER, rank);
+    failed = pl_files_sync_folder(files, folder);
+    if (failed != 0) {
+        pl_log(log, PL_LOG_ERROR, "cannot bring %s to the disk: %s", folder,
+               strerror(failed));
+        return PL_ERR_IO;
+    }
+    die_at(inject, PL_INJECT_DIE_PUBLISHED, rank);
+    return PL_OK;
+}
+
+static pl_status_t put_out(const pl_image_t *image, const char *partial,
+                           const char *path, const char *folder,
+                           pl_files_t *files, pl_inject_t *inject, int rank,
+                           const pl_log_t *log)
 {
     bool dying = dies(inject, PL_INJECT_DIE_PUBLISH, rank);
     uint64_t n = dying ? image->n / 2 : image->n;
@@ -264,9 +288,7 @@ static pl_status_t put_out(const pl_image_t *image, const char *partial,
     die_at(inject, PL_INJECT_DIE_PUBLISH_SYNC, rank);
     PL_TRY(pl_files_sync_path(files, partial, log));
     die_at(inject, PL_INJECT_DIE_PUBLISH_RENAME, rank);
-    PL_TRY(pl_files_publish(files, partial, path, log));
-    die_at(inject, PL_INJECT_DIE_PUBLISHED, rank);
-    return PL_OK;
+    return replace(partial, path, folder, files, inject, rank, log);
 }
 
 pl_status_t pl_tier_index_publish(const pl_tier_index_t *index,
@@ -285,7 +307,7 @@ pl_status_t pl_tier_index_publish(const pl_tier_index_t *index,
     PL_TRY_GOTO(status, pl_file_partial(path, log, &partial), out);
     PL_TRY_GOTO(status, make_file(index, path, log, &image), out);
     PL_TRY_GOTO(status, read_back(&image, path, log), out);
-    status = put_out(&image, partial, path, files, inject, rank, log);
+    status = put_out(&image, partial, path, folder, files, inject, rank, log);
     if (status != PL_OK) {
         pl_files_discard(files, partial);
     }

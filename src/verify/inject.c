@@ -39,6 +39,7 @@ static const struct point {
     {"die", "publish", ONCE_ON_ONE_RANK, false, true},
     {"die", "publish-sync", ONCE_ON_ONE_RANK, false, true},
     {"die", "publish-rename", ONCE_ON_ONE_RANK, false, true},
+    {"die", "publish-folder", ONCE_ON_ONE_RANK, false, true},
     {"die", "published", ONCE_ON_ONE_RANK, false, true},
     {"file", "fail", ONCE_ON_ONE_RANK, false, true},
     {"file", "short", ONCE_ON_ONE_RANK, false, true},
@@ -53,7 +54,8 @@ static const struct point {
     "load.fail, host.alloc=fail, flip=device|host|transfer|storage, "          \
     "transfer.abort, backup.fail, store.fail, fetch.fail, "                    \
     "die=backup|store|store-sync|publish|publish-sync|publish-rename|"         \
-    "published, file=fail|short|lost, disk=full, rank.die, rank.stall"
+    "publish-folder|published, file=fail|short|lost, disk=full, rank.die, "    \
+    "rank.stall"
 #define WHENS "rank:R, count:K (from 1), every, tick:T"
 
 const char *pl_inject_help(void)
@@ -71,8 +73,8 @@ const char *pl_inject_help(void)
            "store.fail             a write to storage fails on one rank\n"
            "fetch.fail             a page cannot be read from storage on one "
            "rank\n"
-           "die=backup|store|store-sync|publish|publish-sync|publish-rename|"
-           "published\n"
+           "die=backup|store|store-sync|publish|publish-sync|publish-rename|\n"
+           "publish-folder|published\n"
            "                       a rank kills itself at that step\n"
            "file=fail|short|lost   the count:K-th call of the file layer "
            "fails, "

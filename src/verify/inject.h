@@ -17,11 +17,11 @@
  *   store.fail              data: a write to storage fails on one rank
  *   fetch.fail              data: a page of a fetch cannot be read on one rank
  *   flip=storage            data: one bit of a page on disk flips
- *   die=backup|store|store-sync|publish|publish-sync|publish-rename|published
- *                           data: a rank kills itself (SIGKILL) in the middle
+ *   die=backup|store|store-sync|publish|publish-sync|publish-rename|
+ * publish-folder|published  data: a rank kills itself (SIGKILL) in the middle
  * of a backup; when half of a write to storage is out; before its sync; when
  * half of an index is out; before its sync; between that and its renaming;
- * after it
+ * between that and the sync of its folder; after it
  *   file=fail|short|lost    data: the K-th call of the file layer on a rank
  * (open, write, sync, rename, ... alike) fails; writes half and fails; is the
  * last, and all that was not synced before is lost (the process ends)
@@ -68,6 +68,7 @@ typedef enum pl_inject_point {
     PL_INJECT_DIE_PUBLISH,
     PL_INJECT_DIE_PUBLISH_SYNC,
     PL_INJECT_DIE_PUBLISH_RENAME,
+    PL_INJECT_DIE_PUBLISH_FOLDER,
     PL_INJECT_DIE_PUBLISHED,
     PL_INJECT_FILE_FAIL,
     PL_INJECT_FILE_SHORT,

@@ -342,6 +342,7 @@ class Resumes(Restart):
                            ("publish@count:2", "local"),
                            ("publish-sync", "local"),
                            ("publish-rename@count:2", "local"),
+                           ("publish-folder@count:2", "local"),
                            ("published", "local"),
                            ("backup@rank:2,count:30", "mpi"),
                            ("store@rank:1,count:9", "mpi")):

@@ -1,11 +1,29 @@
 #include "support/tier_sample.h"
 
+#include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/hash.h"
 #include "cache/tree.h"
 #include "verify/digest.h"
+
+void tier_sample_empty(const char *folder)
+{
+    DIR *open = opendir(folder);
+    struct dirent *entry;
+    char path[400];
+
+    while ((open != NULL) && ((entry = readdir(open)) != NULL)) {
+        (void)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+        (void)unlink(path); /* not "." and ".." */
+    }
+    if (open != NULL) {
+        (void)closedir(open);
+    }
+}
 
 tier_sample_t tier_sample_make(const char *folder, int n_ranks, int32_t n_slots,
                                const pl_log_t *log)

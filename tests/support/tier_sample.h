@@ -36,6 +36,9 @@ typedef struct tier_sample {
     pl_storage_door_t *doors[TIER_SAMPLE_RANKS];
 } tier_sample_t;
 
+/* Remove all files of a folder, if it is there. */
+void tier_sample_empty(const char *folder);
+
 /* A sample of small pages in that folder. */
 tier_sample_t tier_sample_make(const char *folder, int n_ranks, int32_t n_slots,
                                const pl_log_t *log);

@@ -47,6 +47,7 @@ START_TEST(every_text_names_its_point)
         {"die=publish", PL_INJECT_DIE_PUBLISH},
         {"die=publish-sync", PL_INJECT_DIE_PUBLISH_SYNC},
         {"die=publish-rename", PL_INJECT_DIE_PUBLISH_RENAME},
+        {"die=publish-folder", PL_INJECT_DIE_PUBLISH_FOLDER},
         {"die=published", PL_INJECT_DIE_PUBLISHED},
         {"file=fail", PL_INJECT_FILE_FAIL},
         {"file=short", PL_INJECT_FILE_SHORT},

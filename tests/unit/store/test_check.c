@@ -2,7 +2,6 @@
  * good and nothing else. */
 #include "store/check.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,21 +23,6 @@ static int32_t segment_slots;
 
 static log_capture_t said;
 static char folder[64];
-
-static void empty_folder(void)
-{
-    DIR *open = opendir(folder);
-    struct dirent *entry;
-    char path[400];
-
-    while ((open != NULL) && ((entry = readdir(open)) != NULL)) {
-        (void)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
-        (void)unlink(path);
-    }
-    if (open != NULL) {
-        (void)closedir(open);
-    }
-}
 
 static tier_sample_t open_sample(void)
 {
@@ -73,7 +57,7 @@ static void fill(int32_t slots)
 
 static void tear_down(void)
 {
-    empty_folder();
+    tier_sample_empty(folder);
     (void)rmdir(folder);
     log_capture_close(&said);
 }
@@ -434,7 +418,7 @@ START_TEST(other_folders_are_no_tier)
     char *path = pl_tier_path(folder, "letter.txt");
     FILE *file;
 
-    empty_folder();
+    tier_sample_empty(folder);
     report = look(true); /* but nothing is wrong with an empty one */
     ck_assert_int_eq(pl_check_total(&report), 0);
     file = fopen(path, "w");

@@ -21,21 +21,6 @@ enum { SLOTS = 40 };
 static log_capture_t said;
 static char folder[64];
 
-static void empty_folder(const char *name)
-{
-    DIR *open = opendir(name);
-    struct dirent *entry;
-    char path[400];
-
-    while ((open != NULL) && ((entry = readdir(open)) != NULL)) {
-        (void)snprintf(path, sizeof(path), "%s/%s", name, entry->d_name);
-        (void)unlink(path);
-    }
-    if (open != NULL) {
-        (void)closedir(open);
-    }
-}
-
 static void set_up(void)
 {
     log_capture_open(&said);
@@ -45,7 +30,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-    empty_folder(folder);
+    tier_sample_empty(folder);
     (void)rmdir(folder);
     log_capture_close(&said);
 }
