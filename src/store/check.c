@@ -86,6 +86,12 @@ static pl_status_t check_folder(const char *folder, bool repair,
                "expected the folder of --storage, or a snapshot",
                folder);
         status = PL_ERR_INPUT;
+    } else if ((status == PL_OK) && (check.listing.stranger[0] != '\0')) {
+        pl_log(log, PL_LOG_ERROR,
+               "%s: it holds '%s', which is no part of a storage tier, and is "
+               "left as it is; expected the folder of --storage alone",
+               folder, check.listing.stranger);
+        status = PL_ERR_INPUT;
     }
     if (status == PL_OK) {
         status = pl_check_tier(&check);

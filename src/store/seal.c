@@ -41,6 +41,13 @@ void pl_seal_text(uint64_t digest, uint64_t n, char text[PL_SEAL_BYTES])
     memcpy(text, line, PL_SEAL_BYTES);
 }
 
+bool pl_seal_is(const char text[PL_SEAL_BYTES])
+{
+    static const char START[] = "\npagelane-seal ";
+
+    return memcmp(text, START, sizeof(START) - 1) == 0;
+}
+
 /* The digest of the next n bytes; false: they cannot be read. */
 static bool digest_of(FILE *file, uint64_t n, uint64_t *digest_p)
 {

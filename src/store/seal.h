@@ -27,6 +27,10 @@ uint64_t pl_seal_digest(const void *bytes, uint64_t n);
  * NUL. */
 void pl_seal_text(uint64_t digest, uint64_t n, char text[PL_SEAL_BYTES]);
 
+/* Does what stands at a file's end, text[PL_SEAL_BYTES], begin as a seal does?
+ * Whether it is the right one is not looked at. */
+bool pl_seal_is(const char text[PL_SEAL_BYTES]);
+
 /* PL_OK: whole, or without a seal.  PL_ERR_INPUT: not what was written, or it
  * cannot be read. */
 PL_MUST_CHECK pl_status_t pl_seal_check(const char *path, const pl_log_t *log);

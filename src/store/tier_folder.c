@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "store/seal.h"
 #include "store/tier_index.h"
 
 #define PARTIAL PL_TIER_INDEX ".partial"
@@ -80,6 +81,36 @@ static pl_status_t add_file(const char *file, pl_tier_listing_t *listing)
     return PL_OK;
 }
 
+/* Neither as HDF5 begins nor as we end: no damage makes that of an index.  What
+ * cannot be read is not known, and an empty file is nobody's loss. */
+static bool is_foreign_index(const char *folder)
+{
+    static const char MAGIC[] = {'\211', 'H', 'D', 'F'};
+    char *path                = pl_tier_path(folder, PL_TIER_INDEX);
+    int fd = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    char start[sizeof(MAGIC)] = "";
+    char seal[PL_SEAL_BYTES]  = "";
+    bool is_foreign           = false;
+    struct stat about;
+
+    if ((fd >= 0) && (fstat(fd, &about) == 0)) {
+        is_foreign = !S_ISREG(about.st_mode);
+        if (!is_foreign && (about.st_size > 0) &&
+            (pread(fd, start, sizeof(start), 0) >= 0) &&
+            ((about.st_size < PL_SEAL_BYTES) ||
+             (pread(fd, seal, sizeof(seal), about.st_size - PL_SEAL_BYTES) >=
+              0))) {
+            is_foreign =
+                (memcmp(start, MAGIC, sizeof(MAGIC)) != 0) && !pl_seal_is(seal);
+        }
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    free(path);
+    return is_foreign;
+}
+
 pl_status_t pl_tier_list(const char *folder, const pl_log_t *log,
                          pl_tier_listing_t *listing_p)
 {
@@ -101,6 +132,10 @@ pl_status_t pl_tier_list(const char *folder, const pl_log_t *log,
         pl_log(log, PL_LOG_ERROR, "%s: out of memory", folder);
         pl_tier_listing_free(&listing);
         return status;
+    }
+    if (listing.has_index && is_foreign_index(folder)) {
+        (void)snprintf(listing.stranger, sizeof(listing.stranger), "%s",
+                       PL_TIER_INDEX);
     }
     if (listing.segments.n > 1) {
         qsort(listing.segments.items, listing.segments.n,

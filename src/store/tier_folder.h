@@ -15,7 +15,8 @@
 typedef struct pl_tier_listing {
     bool has_index, has_partial, has_lock;
     PL_ARRAY(pl_segment_name_t) segments; /* ascending */
-    char stranger[256]; /* a file that is none of a tier's; "": none */
+    char stranger[256]; /* a file that is none of a tier's; "": none.  An index
+                           that no run of ours can have left is one, too */
 } pl_tier_listing_t;
 
 /* PL_OK; PL_ERR_INPUT: there is no such folder; PL_ERR_MEMORY; one line.  The

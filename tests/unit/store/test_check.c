@@ -432,6 +432,41 @@ START_TEST(other_folders_are_no_tier)
 }
 END_TEST
 
+/* What somebody keeps there is not ours to remove, whatever its name. */
+START_TEST(a_file_of_somebody_is_kept)
+{
+    static const struct {
+        const char *name;
+        bool in_a_tier;
+    } FILES[]  = {{"index.h5", false}, {"notes.txt", true}, {"index.h5", true}};
+    char *path = pl_tier_path(folder, FILES[_i].name);
+    pl_check_report_t report;
+    tier_sample_t sample;
+    FILE *file;
+
+    if (FILES[_i].in_a_tier) {
+        fill(SEGMENT_SLOTS[0]);
+        leave_partial();
+    }
+    file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    (void)fputs("what somebody has written, and wants to keep, in a file that "
+                "is as long as a seal, or longer",
+                file);
+    (void)fclose(file);
+    ck_assert_int_eq(pl_check(folder, false, &said.log, &report), PL_ERR_INPUT);
+    ck_assert_int_eq(pl_check(folder, true, &said.log, &report), PL_ERR_INPUT);
+    ck_assert_int_eq(said.n_lines, 2);
+    sample = tier_sample_make(folder, RANKS, SLOTS, &said.log);
+    ck_assert_int_eq(tier_sample_open(&sample), PL_ERR_INPUT);
+    ck_assert_int_eq(access(path, F_OK), 0);
+    free(path);
+    path = pl_tier_path(folder, "set0-rank1-0000.h5");
+    ck_assert(!FILES[_i].in_a_tier || (access(path, F_OK) == 0));
+    free(path);
+}
+END_TEST
+
 TCase *case_check(void);
 TCase *case_check(void)
 {
@@ -445,6 +480,7 @@ TCase *case_check(void)
     tcase_add_test(tests, a_repair_touches_no_page_of_another_segment);
     tcase_add_test(tests, a_tier_in_use_is_left_alone);
     tcase_add_test(tests, other_folders_are_no_tier);
+    tcase_add_loop_test(tests, a_file_of_somebody_is_kept, 0, 3);
     return tests;
 }
 
