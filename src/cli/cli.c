@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/text.h"
+#include "cli/idle.h"
 #include "cli/list_devices.h"
 
 extern char **environ;
@@ -408,7 +409,8 @@ static int run_verb(pl_cli_t *cli, int n_before)
     if ((exit_status == 0) && cli->verb->ranked) {
         exit_status = run_ranked(cli);
     } else if ((exit_status == 0) && (cli->world.rank == 0)) {
-        exit_status = cli->verb->run(cli);
+        exit_status = pl_status_exit(pl_idle_note(cli));
+        exit_status = exit_status == 0 ? cli->verb->run(cli) : exit_status;
     }
 
 free_options:

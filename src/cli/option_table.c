@@ -373,7 +373,7 @@ static const pl_option_t OPTIONS[] = {
      .fallback = "timeout",
      .help     = "Does a prompt wait for its pages from storage? No; until all "
                  "are there; or for a second and a quarter of one for each "
-                 "1,024 tokens, in virtual time.",
+                 "1,024 tokens, in virtual time. Needs a storage tier.",
      WORDS("best_effort", "wait_complete", "timeout"),
      .verbs    = RUN,
      .recorded = true,
@@ -383,7 +383,8 @@ static const pl_option_t OPTIONS[] = {
      .kind     = PL_OPTION_INTEGER,
      .fallback = "256",
      .unit     = "tokens",
-     .help     = "Fewer tokens on storage are not worth a fetch.",
+     .help     = "Fewer tokens on storage are not worth a fetch. Needs a "
+                 "storage tier.",
      .min      = 0,
      .max      = INT32_MAX,
      .verbs    = RUN,

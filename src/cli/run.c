@@ -14,6 +14,7 @@
 #include <pagelane/trace.h>
 
 #include "cli/command.h"
+#include "cli/idle.h"
 #include "cli/run_files.h"
 #include "cli/run_model.h"
 #include "cli/run_notes.h"
@@ -410,7 +411,7 @@ static pl_status_t prepare(run_t *run)
 
     PL_TRY(pl_cli_command(run->cli, &run->command));
     if (run->cli->world.rank == 0) {
-        PL_TRY(pl_run_note_options(run->cli));
+        PL_TRY(pl_idle_note(run->cli));
     }
     if (o->executor == PL_OPT_EXECUTOR_MODEL) {
         PL_TRY(pl_cli_model_open(run->cli, &run->model));

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "cli/idle.h"
 #include "cli/launch.h"
 #include "cli/options.h"
 #include "cli/table.h"
@@ -358,6 +359,59 @@ START_TEST(tables_align_and_leave_no_blanks_at_line_ends)
 }
 END_TEST
 
+/* Options of run that always do something, or are refused where they cannot. */
+static const char *const ALWAYS[] = {
+    /* the requests, and who is there */
+    "trace", "limit", "offset", "block-tokens", "passes", "pace", "max-new",
+    "seed", "ranks", "decode-ranks", "comm",
+    /* how much */
+    "page-size", "chunk", "device-pages", "host-pages", "host-gb",
+    "decode-pages", "decode-host-pages", "max-batch",
+    /* refused where there is nothing for them */
+    "executor", "weights", "expect", "storage", "storage-pages", "storage-gb",
+    "from", "resume", "snapshot", "snapshot-every",
+    /* checks, and what is said */
+    "explore", "json", "log-level", "config",
+    /* what never happened is told after the run */
+    "inject"};
+
+static bool is_always(const char *name)
+{
+    for (size_t i = 0; i < sizeof(ALWAYS) / sizeof(ALWAYS[0]); i++) {
+        if (strcmp(ALWAYS[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Nobody adds an option of run without a thought of when it is idle. */
+START_TEST(options_without_effect_are_known)
+{
+    const pl_option_table_t *table = pl_options_table();
+    size_t n                       = 0;
+    const pl_idle_option_t *idle   = pl_idle_options(&n);
+    size_t n_known                 = 0;
+
+    for (size_t i = 0; i < table->n; i++) {
+        const pl_option_t *o = &table->options[i];
+        bool is_idle_once    = false;
+
+        for (size_t k = 0; k < n; k++) {
+            bool is_it = strcmp(idle[k].option, o->name) == 0;
+
+            ck_assert(!is_it || ((idle[k].verb & o->verbs) != 0));
+            is_idle_once |= is_it && (idle[k].verb == PL_VERB_RUN);
+            n_known += is_it ? 1 : 0;
+        }
+        if ((o->verbs & PL_VERB_RUN) != 0) {
+            ck_assert_msg(is_idle_once != is_always(o->name), "--%s", o->name);
+        }
+    }
+    ck_assert_uint_eq(n_known, n);
+}
+END_TEST
+
 static TCase *options_case(void)
 {
     TCase *tcase = tcase_create("options");
@@ -367,6 +421,7 @@ static TCase *options_case(void)
     tcase_add_test(tcase, paths_and_verbosity_are_not_recorded);
     tcase_add_test(tcase, options_that_do_not_fit_together_are_refused);
     tcase_add_test(tcase, options_that_fit_together_are_taken);
+    tcase_add_test(tcase, options_without_effect_are_known);
     tcase_add_test(tcase, single_values_have_limits);
     tcase_add_test(tcase, the_file_is_named_by_option_or_variable);
     return tcase;

@@ -1,0 +1,192 @@
+#include "cli/idle.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- when ---- */
+
+static bool has_model(const pl_cli_t *cli, const pl_options_t *defaults)
+{
+    (void)defaults;
+    return cli->options.executor == PL_OPT_EXECUTOR_MODEL;
+}
+
+static bool has_no_model(const pl_cli_t *cli, const pl_options_t *defaults)
+{
+    return !has_model(cli, defaults);
+}
+
+static bool has_no_bytes(const pl_cli_t *cli, const pl_options_t *defaults)
+{
+    (void)defaults;
+    return cli->options.executor == PL_OPT_EXECUTOR_COST;
+}
+
+static bool is_alone(const pl_cli_t *cli, const pl_options_t *defaults)
+{
+    (void)defaults;
+    return cli->options.ranks == 1;
+}
+
+static bool has_one_lane(const pl_cli_t *cli, const pl_options_t *defaults)
+{
+    (void)defaults;
+    return cli->options.ranks - cli->options.decode_ranks == 1;
+}
+
+static bool has_no_host(const pl_cli_t *cli, const pl_options_t *defaults)
+{
+    (void)defaults;
+    return (cli->options.host_pages == 0) && (cli->options.host_gb == 0);
+}
+
+static bool copies_all(const pl_cli_t *cli, const pl_options_t *defaults)
+{
+    (void)defaults;
+    return cli->options.write_policy != PL_OPT_WRITE_THROUGH_SELECTIVE;
+}
+
+/* Without bytes, a size alone makes one. */
+static bool has_no_storage(const pl_cli_t *cli, const pl_options_t *defaults)
+{
+    const pl_options_t *o = &cli->options;
+    bool is_sized         = (o->storage_pages != defaults->storage_pages) ||
+                    (o->storage_gb != defaults->storage_gb);
+
+    return (o->storage == NULL) && (o->from == NULL) && !is_sized;
+}
+
+static bool has_no_snapshot(const pl_cli_t *cli, const pl_options_t *defaults)
+{
+    (void)defaults;
+    return cli->options.snapshot == NULL;
+}
+
+static bool has_no_series(const pl_cli_t *cli, const pl_options_t *defaults)
+{
+    (void)defaults;
+    return cli->options.snapshot_every == NULL;
+}
+
+static bool is_no_page(const pl_cli_t *cli, const pl_options_t *defaults)
+{
+    (void)defaults;
+    return (cli->n_words < 2) || (strcmp(cli->words[1], "page") != 0);
+}
+
+static bool draws_nothing(const pl_cli_t *cli, const pl_options_t *defaults)
+{
+    (void)defaults;
+    for (size_t i = 0; i < cli->n_words; i++) {
+        if (strcmp(cli->words[i], "kernels") != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- which ---- */
+
+/* What cannot be together at all is refused (options.c); a snapshot is never
+ * repaired, which check says where it finds something. */
+static const pl_idle_option_t OPTIONS[] = {
+    {PL_VERB_RUN, "timeout", is_alone, "one rank waits for nobody"},
+    {PL_VERB_RUN, "device", has_no_bytes,
+     "--executor cost has no bytes to keep"},
+    {PL_VERB_RUN, "model", has_no_bytes,
+     "--executor cost computes none; its pages are those of --stamp-layers "
+     "and --stamp-row-bytes"},
+    {PL_VERB_RUN, "kv-dtype", has_no_model,
+     "only a model's KV has types; add --model"},
+    {PL_VERB_RUN, "stamp-layers", has_model, "it is for runs without --model"},
+    {PL_VERB_RUN, "stamp-row-bytes", has_model,
+     "it is for runs without --model"},
+    {PL_VERB_RUN, "prefetch-policy", has_no_storage,
+     "there is no storage tier; add --storage or --from"},
+    {PL_VERB_RUN, "prefetch-threshold", has_no_storage,
+     "there is no storage tier; add --storage or --from"},
+    {PL_VERB_RUN, "ownership", has_one_lane,
+     "one prefill rank has all pages by any rule"},
+    {PL_VERB_RUN, "write-policy", has_no_host,
+     "there is no host tier; see --host-pages"},
+    {PL_VERB_RUN, "hot-threshold", has_no_host,
+     "there is no host tier; see --host-pages"},
+    {PL_VERB_RUN, "hot-threshold", copies_all,
+     "it is for --write-policy write_through_selective"},
+    {PL_VERB_RUN, "load-threshold", has_no_host,
+     "there is no host tier; see --host-pages"},
+    {PL_VERB_RUN, "verify", has_no_bytes,
+     "--executor cost has no bytes to check"},
+    {PL_VERB_RUN, "snapshot-keep", has_no_series,
+     "it is about those on the way; add --snapshot-every"},
+    {PL_VERB_RUN, "tokens-out", has_no_bytes,
+     "--executor cost has no tokens to write"},
+    {PL_VERB_RUN, "events", has_no_snapshot,
+     "events go to a snapshot; add --snapshot"},
+    {PL_VERB_INSPECT, "tier", is_no_page, "it is for `page G`"},
+    {PL_VERB_BENCH, "seed", draws_nothing, "kernels draw nothing from it"},
+};
+
+const pl_idle_option_t *pl_idle_options(size_t *n_p)
+{
+    *n_p = sizeof(OPTIONS) / sizeof(OPTIONS[0]);
+    return OPTIONS;
+}
+
+/* ---- saying so ---- */
+
+static const pl_option_t *find_option(const char *name)
+{
+    const pl_option_table_t *table = pl_options_table();
+
+    for (size_t i = 0; i < table->n; i++) {
+        if (strcmp(table->options[i].name, name) == 0) {
+            return &table->options[i];
+        }
+    }
+    return NULL;
+}
+
+/* *noted: the option of the last warning, which gets no second one. */
+static pl_status_t note_option(const pl_cli_t *cli,
+                               const pl_idle_option_t *idle,
+                               const pl_options_t *defaults, const char **noted)
+{
+    const pl_option_t *option = find_option(idle->option);
+    char *was                 = NULL;
+    char *is                  = NULL;
+    pl_status_t status;
+
+    if ((option == NULL) || (idle->verb != cli->verb->bit) ||
+        (strcmp(*noted, idle->option) == 0) || !idle->is_idle(cli, defaults)) {
+        return PL_OK;
+    }
+    PL_TRY(pl_option_value_text(option, defaults, &was));
+    status = pl_option_value_text(option, &cli->options, &is);
+    if ((status == PL_OK) && (strcmp(was, is) != 0)) {
+        pl_log(&cli->log, PL_LOG_WARN, "option --%s %s has no effect: %s",
+               idle->option, is, idle->why);
+        *noted = idle->option;
+    }
+    free(was);
+    free(is);
+    return status;
+}
+
+pl_status_t pl_idle_note(const pl_cli_t *cli)
+{
+    const pl_option_table_t *table = pl_options_table();
+    pl_options_t defaults          = {0};
+    pl_status_t status             = PL_OK;
+    const char *noted              = "";
+
+    if (pl_option_defaults(table, &defaults).verdict != PL_OPTION_OKAY) {
+        status = PL_ERR_MEMORY; /* the table itself is sound */
+    }
+    for (size_t i = 0;
+         (i < sizeof(OPTIONS) / sizeof(OPTIONS[0])) && (status == PL_OK); i++) {
+        status = note_option(cli, &OPTIONS[i], &defaults, &noted);
+    }
+    pl_option_free(table, &defaults);
+    return status;
+}
