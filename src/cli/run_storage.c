@@ -518,6 +518,11 @@ pl_status_t pl_run_storage_open(pl_run_storage_t *storage,
     return PL_OK;
 }
 
+int64_t pl_run_storage_started(const pl_run_storage_t *storage)
+{
+    return storage->in_use ? storage->content.start.n_entries : 0;
+}
+
 void pl_run_storage_close(pl_run_storage_t *storage)
 {
     pl_tier_content_free(&storage->content);
@@ -526,8 +531,3 @@ void pl_run_storage_close(pl_run_storage_t *storage)
     free(storage->from);
     free(storage->absolute);
 }
-int64_t pl_run_storage_started(const pl_run_storage_t *storage)
-{
-    return storage->in_use ? storage->content.start.n_entries : 0;
-}
-
