@@ -301,7 +301,7 @@ static void emit_fetched(const pl_hicache_t *cache,
 }
 
 pl_status_t pl_hicache_fetch_end(pl_hicache_t *cache, int64_t op,
-                                 int32_t n_good,
+                                 int32_t n_good, int32_t first_bad,
                                  pl_hicache_fetched_t *fetched_p)
 {
     pl_storage_t *storage = cache->params.storage;
@@ -311,10 +311,12 @@ pl_status_t pl_hicache_fetch_end(pl_hicache_t *cache, int64_t op,
 
     PL_TRY(take_record(cache, op, &fetch, fetched_p));
     n_good            = n_good < fetch.n ? n_good : fetch.n;
+    first_bad         = first_bad < fetch.n ? first_bad : fetch.n;
     n_sound           = pl_storage_sound(storage, fetch.entries, n_good);
     fetched_p->n_good = n_sound;
     emit_fetched(cache, &fetch, n_sound);
-    status = pl_storage_release(storage, fetch.entries, fetch.n, n_good);
+    status =
+        pl_storage_release(storage, fetch.entries, fetch.n, n_good, first_bad);
     if (status == PL_OK) {
         status = land(cache, &fetch, n_sound, fetched_p);
     }

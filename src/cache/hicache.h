@@ -262,10 +262,11 @@ typedef struct pl_hicache_fetched {
 } pl_hicache_fetched_t;
 
 /* It has ended on all ranks: its first n_good pages (or all, if that is more)
- * are sound, and become a node with a host copy only; one after them is not,
- * and storage drops it. */
+ * are sound, and become a node with a host copy only.  first_bad >= n_good: the
+ * first page that storage has to drop; none if that is no page of it. */
 PL_MUST_CHECK pl_status_t pl_hicache_fetch_end(pl_hicache_t *cache, int64_t op,
                                                int32_t n_good,
+                                               int32_t first_bad,
                                                pl_hicache_fetched_t *fetched_p);
 /* It was not started (a rank could not reserve). */
 PL_MUST_CHECK pl_status_t pl_hicache_fetch_cancel(

@@ -146,10 +146,13 @@ int32_t pl_storage_sound(const pl_storage_t *storage,
 void pl_storage_unhold(pl_storage_t *storage, const pl_storage_entry_t *entries,
                        int32_t n);
 /* The read has ended: the first n_good of the n entries were sound on all
- * ranks; one after them was not and is dropped, with all that needs it. */
+ * ranks.  first_bad >= n_good: the first that is not what was written, dropped
+ * with all that needs it; n: none.  Of those between, nothing is known: they
+ * could not be read now, and stay. */
 PL_MUST_CHECK pl_status_t pl_storage_release(pl_storage_t *storage,
                                              const pl_storage_entry_t *entries,
-                                             int32_t n, int32_t n_good);
+                                             int32_t n, int32_t n_good,
+                                             int32_t first_bad);
 
 /* ---- publication ---- */
 
@@ -190,7 +193,9 @@ typedef struct pl_storage_counters {
     int64_t stores_skipped;       /* no room */
     int64_t fetches, fetch_pages; /* begun */
     int64_t fetched_pages;        /* that arrived sound on all ranks */
-    int64_t bad_pages;            /* that did not */
+    int64_t bad_pages;            /* that were not what was written, or lie
+                                     behind one in the same read */
+    int64_t unread_pages;         /* that could not be read then, likewise */
     int64_t evicted_pages;
     int64_t publications, publications_failed;
 } pl_storage_counters_t;

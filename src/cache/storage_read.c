@@ -158,19 +158,21 @@ void pl_storage_unhold(pl_storage_t *storage, const pl_storage_entry_t *entries,
 
 pl_status_t pl_storage_release(pl_storage_t *storage,
                                const pl_storage_entry_t *entries, int32_t n,
-                               int32_t n_good)
+                               int32_t n_good, int32_t first_bad)
 {
     size_t before = storage->dropped.n;
     int32_t bad;
 
+    assert((0 <= n_good) && (n_good <= first_bad) && (first_bad <= n));
     pl_storage_unhold(storage, entries, n);
     storage->counters.fetched_pages += n_good;
-    storage->counters.bad_pages += n - n_good;
-    if (n_good == n) {
+    storage->counters.unread_pages += first_bad - n_good;
+    storage->counters.bad_pages += n - first_bad;
+    if (first_bad == n) {
         return PL_OK;
     }
     /* What has been written anew meanwhile is not what was found bad. */
-    bad    = same_page(storage, &entries[n_good]);
+    bad    = same_page(storage, &entries[first_bad]);
     before = storage->dropped.n;
     if (bad != PL_NO_ENTRY) {
         int64_t n_dropped = pl_storage_drop(storage, bad);

@@ -4,8 +4,8 @@
  * Calls start work that runs beside the caller's; wait ends it.  What is
  * started in one tick may be done, and synced, together.  One door belongs to
  * one thread of one rank.  A disk that fails is not an error of the run: it is
- * said once, the pages in question are reported as bad, and reads of what is
- * sound go on.
+ * said once, the pages in question are reported as bad or unread, and reads of
+ * what is sound go on.
  */
 #ifndef PL_CACHE_STORAGE_TABLE_H
 #define PL_CACHE_STORAGE_TABLE_H
@@ -51,6 +51,15 @@ typedef struct pl_storage_io {
     int32_t n_pieces;
 } pl_storage_io_t;
 
+/* What became of a ticket.  Of a read, bit i is of page i: bad says that what
+ * lies there is not that page, now and for ever (no segment, another stamp or
+ * chain, a file that ends before); unread that it could not be looked at now
+ * (memory, descriptors, a device that fails), so that nothing is known of it.
+ * Never both.  Of a write or publication, bad is not 0 if it failed. */
+typedef struct pl_storage_end {
+    uint64_t bad, unread;
+} pl_storage_end_t;
+
 /* What a publication says besides the directory. */
 typedef struct pl_storage_run {
     int32_t n_requests;
@@ -72,11 +81,9 @@ typedef struct pl_storage_door_ops {
      */
     pl_status_t (*publish)(pl_storage_door_t *door, const pl_storage_t *storage,
                            const pl_storage_run_t *run, int64_t *ticket_p);
-    /* Wait for it; the ticket is then gone.  Bit i of *bad_p: page i of a read
-     * could not be read, or what lies there was not written as that page
-     * (stamp, chain); a write or publication that failed: not 0. */
+    /* Wait for it; the ticket is then gone. */
     pl_status_t (*wait)(pl_storage_door_t *door, int64_t ticket,
-                        uint64_t *bad_p);
+                        pl_storage_end_t *end_p);
     /* Waits for what is under way; nothing is published. */
     void (*close)(pl_storage_door_t *door);
 } pl_storage_door_ops_t;

@@ -8,7 +8,7 @@
 #include "exec/memory.h"
 #include "store/snapshot.h"
 
-enum { N_COUNTERS = 2 * PL_OP_KINDS + 4, MOST_TIMING = 6, N_ABOUT = 7 };
+enum { N_COUNTERS = 2 * PL_OP_KINDS + 5, MOST_TIMING = 6, N_ABOUT = 7 };
 
 static int64_t ns_since(const struct timespec *then)
 {
@@ -47,6 +47,8 @@ static size_t list_counters(const pl_exec_counters_t *c, names_t *names,
     list[n++] = (pl_snapshot_number_t){"poisoned_pages", c->poisoned_pages};
     list[n++] =
         (pl_snapshot_number_t){"bad_storage_pages", c->bad_storage_pages};
+    list[n++] =
+        (pl_snapshot_number_t){"unread_storage_pages", c->unread_storage_pages};
     return n;
 }
 

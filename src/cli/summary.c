@@ -145,6 +145,8 @@ static pl_status_t print_counts(const summary_t *s)
         count_row(table, "publications that failed", c->publications_failed);
         count_row(table, "bad pages on storage",
                   s->results->counters.bad_storage_pages);
+        count_row(table, "pages that could not be read",
+                  s->results->counters.unread_storage_pages);
     }
     count_row(table, "ticks", e->ticks);
     return pl_report_table(table);
@@ -232,6 +234,7 @@ static void add_storage(json_object *root, const summary_t *s)
     pl_json_integer(root, "storage_fetch_pages", c->fetch_pages);
     pl_json_integer(root, "storage_fetched_pages", c->fetched_pages);
     pl_json_integer(root, "storage_bad_pages", c->bad_pages);
+    pl_json_integer(root, "storage_unread_pages", c->unread_pages);
     pl_json_integer(root, "storage_evicted_pages", c->evicted_pages);
     pl_json_integer(root, "storage_publications", c->publications);
     pl_json_integer(root, "storage_publications_failed",

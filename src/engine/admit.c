@@ -269,17 +269,20 @@ static void record_misses(pl_engine_t *engine, int32_t request,
                                              name_space_of(engine, request),
                                              live->keys, at, matchable);
     int32_t end       = at + lost;
-    /* Lost because a load-back failed; never there because a fetch did. */
+    /* Lost because a load-back failed; never there because a fetch did; still
+     * on storage because it could not be read. */
     int32_t bad = overlap(live->bad_first, live->bad_end, at, end);
     int32_t bad_fetch =
         overlap(live->fetch_bad.first, live->fetch_bad.end, end, matchable);
+    int32_t unread =
+        overlap(live->fetch_bad.first, live->fetch_bad.end, from, at);
 
     memset(miss, 0, PL_MISSES * sizeof(*miss));
     miss[live->no_load ? PL_MISS_FAILED : PL_MISS_THRESHOLD] = passed;
-    miss[PL_MISS_FAILED] += bad + bad_fetch;
+    miss[PL_MISS_FAILED] += bad + bad_fetch + unread;
     miss[PL_MISS_LANE]    = hit->cut;
     miss[PL_MISS_LAST]    = total - matchable;
-    miss[PL_MISS_STORAGE] = stored;
+    miss[PL_MISS_STORAGE] = stored - unread;
     miss[PL_MISS_EVICTED] = lost - bad;
     miss[PL_MISS_NEW]     = matchable - end - bad_fetch;
 }

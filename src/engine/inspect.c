@@ -82,6 +82,7 @@ static uint64_t hash_pending(const pl_engine_t *engine)
         h = pl_fold64(h, (uint64_t)pending->extra);
         h = pl_fold64(h, (uint64_t)pending->failed);
         h = pl_fold64(h, pending->bad);
+        h = pl_fold64(h, pending->unread);
     }
     return h;
 }

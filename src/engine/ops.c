@@ -60,7 +60,7 @@ static pl_status_t sort_ops(pl_engine_t *engine)
     return PL_OK;
 }
 
-/* The words behind the bits, one for each fetch that is due. */
+/* The words behind the bits, for each fetch that is due. */
 static void give_words(pl_engine_t *engine)
 {
     pl_plan_t *plan = &engine->plan;
@@ -69,7 +69,8 @@ static void give_words(pl_engine_t *engine)
     plan->n_due_fetches = 0;
     for (size_t i = 0; i < engine->due.n; i++) {
         if (engine->due.items[i].kind == PL_OP_FETCH) {
-            engine->due.items[i].word = word + plan->n_due_fetches++;
+            engine->due.items[i].word =
+                word + PL_FETCH_WORDS * plan->n_due_fetches++;
         }
     }
 }

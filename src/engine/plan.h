@@ -96,8 +96,7 @@ typedef struct pl_due {
     int64_t id;
     pl_op_kind_t kind;
     int32_t request;
-    int32_t word; /* FETCH: of the outcome, bit i says that page i is no good;
-                     else -1 */
+    int32_t word; /* FETCH: of the outcome, the first of its two; else -1 */
 } pl_due_t;
 
 /* Pages that became free since the last plan (they may be allocated again in
@@ -142,10 +141,13 @@ typedef struct pl_plan {
 } pl_plan_t;
 
 /* One bit per operation, then one per due operation: who failed; then one per
- * watched request: its text has ended; then, from the next word on, a word per
- * FETCH that is due: which of its pages are no good (what is good is the run
- * before the first of them; the bit of the operation itself stays 0).  Each
- * rank fills its own; the OR over all ranks is the outcome. */
+ * watched request: its text has ended; then, from the next word on, two words
+ * per FETCH that is due: which of its pages are not what was written, and which
+ * could not be read now (what is good is the run before the first of either;
+ * the bit of the operation itself stays 0).  Each rank fills its own; the OR
+ * over all ranks is the outcome. */
+enum { PL_FETCH_BAD, PL_FETCH_UNREAD, PL_FETCH_WORDS };
+
 static inline int32_t pl_plan_bit_words(const pl_plan_t *plan)
 {
     return (plan->n_ops + plan->n_due + plan->n_watched + 63) / 64;
@@ -153,7 +155,7 @@ static inline int32_t pl_plan_bit_words(const pl_plan_t *plan)
 
 static inline int32_t pl_plan_words(const pl_plan_t *plan)
 {
-    return pl_plan_bit_words(plan) + plan->n_due_fetches;
+    return pl_plan_bit_words(plan) + PL_FETCH_WORDS * plan->n_due_fetches;
 }
 
 static inline bool pl_plan_bit(const uint64_t *words, int32_t i)

@@ -106,7 +106,9 @@ typedef struct pl_pending {
     int32_t extra;     /* ticks still to pass (explore) */
     bool applies_next; /* stands in the current plan's due list */
     bool failed;       /* agreed with the plan it was due in */
-    uint64_t bad;      /* likewise, of a fetch: its pages that are no good */
+    uint64_t bad;      /* likewise, of a fetch: its pages that are not what was
+                          written */
+    uint64_t unread;   /* and those that could not be read */
 } pl_pending_t;
 
 struct pl_engine {
@@ -268,7 +270,8 @@ int32_t pl_prefetch_landed(const pl_live_t *live, int32_t first, int32_t end);
 /* It is computed: nothing of its fetches matters any more. */
 void pl_prefetch_forget(pl_live_t *live);
 PL_MUST_CHECK pl_status_t pl_fetch_ended(pl_engine_t *engine, int32_t request,
-                                         int64_t op, int32_t n_good);
+                                         int64_t op, int32_t n_good,
+                                         int32_t first_bad);
 PL_MUST_CHECK pl_status_t pl_fetch_cancelled(pl_engine_t *engine,
                                              int32_t request, int64_t op);
 PL_MUST_CHECK pl_status_t pl_store_ended(pl_engine_t *engine, int64_t op,

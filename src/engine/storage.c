@@ -356,14 +356,15 @@ static void fetch_is_over(pl_engine_t *engine, int32_t request)
 }
 
 pl_status_t pl_fetch_ended(pl_engine_t *engine, int32_t request, int64_t op,
-                           int32_t n_good)
+                           int32_t n_good, int32_t first_bad)
 {
     pl_live_t *live              = &engine->live[request];
     pl_hicache_fetched_t fetched = {0};
     pl_span_t landed;
 
     fetch_is_over(engine, request);
-    PL_TRY(pl_hicache_fetch_end(engine->cache, op, n_good, &fetched));
+    PL_TRY(
+        pl_hicache_fetch_end(engine->cache, op, n_good, first_bad, &fetched));
     if (live->phase != PL_PHASE_WAITING) {
         return PL_OK; /* too late for it */
     }

@@ -24,13 +24,12 @@ pl_status_t pl_request_finish(pl_engine_t *engine, int32_t request, bool failed)
 
 /* ---- applying ---- */
 
-/* The pages before the first that is no good. */
-static int32_t n_good_of(const pl_pending_t *fetch)
+/* The lowest bit that is set, or one behind all. */
+static int32_t first_of(uint64_t bits)
 {
     int32_t n = 0;
 
-    while (!fetch->failed && (n < PL_STORAGE_READ_PAGES) &&
-           (((fetch->bad >> n) & 1U) == 0)) {
+    while ((n < PL_STORAGE_READ_PAGES) && (((bits >> n) & 1U) == 0)) {
         n++;
     }
     return n;
@@ -55,7 +54,9 @@ static pl_status_t apply_end(pl_engine_t *engine, const pl_pending_t *ended)
     case PL_OP_RESUME:
         return pl_decode_resumed(engine, due->request, due->id, good);
     case PL_OP_FETCH:
-        return pl_fetch_ended(engine, due->request, due->id, n_good_of(ended));
+        return pl_fetch_ended(engine, due->request, due->id,
+                              first_of(ended->bad | ended->unread),
+                              first_of(ended->bad));
     case PL_OP_STORE:
         return pl_store_ended(engine, due->id, good);
     case PL_OP_PUBLISH:
@@ -303,9 +304,12 @@ static void note_failures(pl_engine_t *engine, const uint64_t *outcome)
             const pl_due_t *due = &engine->plan.due[next];
 
             pending->failed = pl_plan_bit(outcome, engine->plan.n_ops + next++);
-            pending->bad    = due->word >= 0 ? outcome[due->word] : 0;
+            if (due->word >= 0) {
+                pending->bad    = outcome[due->word + PL_FETCH_BAD];
+                pending->unread = outcome[due->word + PL_FETCH_UNREAD];
+            }
             engine->counters.operations_failed +=
-                pending->failed || (pending->bad != 0);
+                pending->failed || ((pending->bad | pending->unread) != 0);
         }
     }
 }

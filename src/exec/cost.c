@@ -126,7 +126,8 @@ static bool fails(cost_t *cost, const pl_due_t *due, const cost_op_t *op,
 }
 
 /* A page that one rank cannot read is the middle one of those it reads. */
-static uint64_t bad_of_rank(const cost_t *cost, const cost_op_t *op, int rank)
+static uint64_t unread_of_rank(const cost_t *cost, const cost_op_t *op,
+                               int rank)
 {
     int32_t n  = 0;
     int32_t at = 0;
@@ -144,19 +145,19 @@ static uint64_t bad_of_rank(const cost_t *cost, const cost_op_t *op, int rank)
     return 0;
 }
 
-static uint64_t bad_pages(cost_t *cost, const cost_op_t *op, int64_t tick)
+static uint64_t unread_pages(cost_t *cost, const cost_op_t *op, int64_t tick)
 {
-    uint64_t bad = 0;
+    uint64_t unread = 0;
 
     for (int rank = 0; rank < cost->params.n_prefill; rank++) {
         if (op->moves[rank] && counts(cost, rank) &&
             pl_inject_hit(cost->params.inject, PL_INJECT_FETCH_FAIL, rank,
                           tick)) {
-            bad |= bad_of_rank(cost, op, rank);
-            cost->executor.counters.bad_storage_pages++;
+            unread |= unread_of_rank(cost, op, rank);
+            cost->executor.counters.unread_storage_pages++;
         }
     }
-    return bad;
+    return unread;
 }
 
 static pl_status_t cost_settle(pl_executor_t *self, const pl_plan_t *plan,
@@ -175,8 +176,8 @@ static pl_status_t cost_settle(pl_executor_t *self, const pl_plan_t *plan,
             continue;
         }
         if (plan->due[i].kind == PL_OP_FETCH) {
-            bits[plan->due[i].word] |=
-                bad_pages(cost, &cost->under_way.items[at], plan->tick);
+            bits[plan->due[i].word + PL_FETCH_UNREAD] |=
+                unread_pages(cost, &cost->under_way.items[at], plan->tick);
         } else if (fails(cost, &plan->due[i], &cost->under_way.items[at],
                          plan->tick)) {
             pl_plan_set_bit(bits, plan->n_ops + i);

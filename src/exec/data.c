@@ -89,9 +89,9 @@ static bool has_ended(const data_t *data, int32_t request)
     return ends;
 }
 
-/* *bad_p: pages of a FETCH that are no good. */
+/* *end_p: pages of a FETCH that are no good. */
 static pl_status_t settle_due(data_t *data, const pl_due_t *due, bool *failed_p,
-                              uint64_t *bad_p)
+                              pl_storage_end_t *end_p)
 {
     switch (due->kind) {
     case PL_OP_SEND:
@@ -99,7 +99,7 @@ static pl_status_t settle_due(data_t *data, const pl_due_t *due, bool *failed_p,
     case PL_OP_FETCH:
     case PL_OP_STORE:
     case PL_OP_PUBLISH:
-        pl_disk_settle(&data->exec, &data->ios, due->id, failed_p, bad_p);
+        pl_disk_settle(&data->exec, &data->ios, due->id, failed_p, end_p);
         return PL_OK;
     default:
         return pl_move_settle(&data->exec, &data->moves, due->id, failed_p);
@@ -112,13 +112,14 @@ static pl_status_t data_settle(pl_executor_t *self, const pl_plan_t *plan,
     data_t *data = begin(self, plan);
 
     for (int32_t i = 0; i < plan->n_due; i++) {
-        const pl_due_t *due = &plan->due[i];
-        bool failed         = false;
-        uint64_t bad        = 0;
+        const pl_due_t *due  = &plan->due[i];
+        bool failed          = false;
+        pl_storage_end_t end = {0};
 
-        PL_TRY(settle_due(data, due, &failed, &bad));
+        PL_TRY(settle_due(data, due, &failed, &end));
         if (due->kind == PL_OP_FETCH) {
-            bits[due->word] |= bad;
+            bits[due->word + PL_FETCH_BAD] |= end.bad;
+            bits[due->word + PL_FETCH_UNREAD] |= end.unread;
         }
         if (failed) {
             pl_plan_set_bit(bits, plan->n_ops + i);

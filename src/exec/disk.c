@@ -362,22 +362,43 @@ static void note_bad(pl_exec_t *exec, pl_disk_ios_t *ios,
     }
 }
 
-/* `bad`: of the pages of this rank, those that could not be read. */
-static uint64_t arrive(pl_exec_t *exec, pl_disk_ios_t *ios,
-                       const pl_disk_io_t *io, uint64_t bad)
+static void note_unread(pl_exec_t *exec, pl_disk_ios_t *ios,
+                        const pl_disk_io_t *io, int32_t i)
 {
-    uint64_t of_op = 0;
+    exec->counters->unread_storage_pages++;
+    if (!ios->warned_unread) {
+        pl_log(exec->log, PL_LOG_WARN,
+               "storage: page %" PRId32 " of request %" PRId32 " (set %" PRId32
+               ", rank %" PRId32 ", slot %" PRId32
+               ") could not be read; it is computed anew and stays for another "
+               "time, and further such pages are counted",
+               io->first_page + io->pages[i].index, io->request,
+               io->places[i].set, io->places[i].rank, io->places[i].slot);
+        ios->warned_unread = true;
+    }
+}
+
+/* `mine`: of the pages of this rank; the result: of the operation's. */
+static pl_storage_end_t arrive(pl_exec_t *exec, pl_disk_ios_t *ios,
+                               const pl_disk_io_t *io, pl_storage_end_t mine)
+{
+    pl_storage_end_t of_op = {0};
 
     if (pl_exec_injects(exec, PL_INJECT_FETCH_FAIL)) {
-        bad |= UINT64_C(1) << (io->n / 2);
+        mine.unread |= UINT64_C(1) << (io->n / 2);
     }
     for (int32_t i = 0; i < io->n; i++) {
-        bool good = ((bad >> i) & 1) == 0;
+        uint64_t bit = UINT64_C(1) << io->pages[i].index;
+        bool unread  = ((mine.unread >> i) & 1) != 0;
+        bool good =
+            !unread && (((mine.bad >> i) & 1) == 0) && is_whole(exec, io, i);
 
-        good = good && is_whole(exec, io, i);
         stamp(exec, io, i, good);
-        if (!good) {
-            of_op |= UINT64_C(1) << io->pages[i].index;
+        if (unread) {
+            of_op.unread |= bit;
+            note_unread(exec, ios, io, i);
+        } else if (!good) {
+            of_op.bad |= bit;
             note_bad(exec, ios, io, i);
         }
     }
@@ -400,26 +421,26 @@ static void note_failed_store(pl_exec_t *exec, pl_disk_ios_t *ios,
 }
 
 void pl_disk_settle(pl_exec_t *exec, pl_disk_ios_t *ios, int64_t id,
-                    bool *failed_p, uint64_t *bad_p)
+                    bool *failed_p, pl_storage_end_t *end_p)
 {
-    size_t at    = find(ios, id);
-    uint64_t bad = UINT64_MAX;
+    size_t at            = find(ios, id);
+    pl_storage_end_t end = {0};
     pl_disk_io_t *io;
+    bool is_done;
 
     *failed_p = false;
-    *bad_p    = 0;
+    *end_p    = end;
     if (at == ios->list.n) {
         return;
     }
-    io = ios->list.items[at];
-    if (!io->failed &&
-        (exec->door->ops->wait(exec->door, io->ticket, &bad) != PL_OK)) {
-        bad = UINT64_MAX;
-    }
+    io      = ios->list.items[at];
+    is_done = !io->failed &&
+              (exec->door->ops->wait(exec->door, io->ticket, &end) == PL_OK);
     if (io->kind == PL_OP_FETCH) {
-        *bad_p = arrive(exec, ios, io, bad);
+        end    = is_done ? end : (pl_storage_end_t){.unread = UINT64_MAX};
+        *end_p = arrive(exec, ios, io, end);
     } else {
-        *failed_p = bad != 0;
+        *failed_p = !is_done || (end.bad != 0);
     }
     if (io->kind == PL_OP_STORE) {
         *failed_p = pl_exec_injects(exec, PL_INJECT_STORE_FAIL) || *failed_p;

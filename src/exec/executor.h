@@ -35,7 +35,8 @@ typedef struct pl_exec_counters {
     int64_t page_checks; /* pages whose bytes were compared with a digest, per
                             layer and store */
     int64_t poisoned_pages;
-    int64_t bad_storage_pages; /* that came, or did not come, from storage */
+    int64_t bad_storage_pages;    /* not what was written there */
+    int64_t unread_storage_pages; /* that could not be read then */
 } pl_exec_counters_t;
 
 #define PL_EXEC_COUNTERS                                                       \
@@ -57,7 +58,7 @@ typedef struct pl_executor_ops {
     pl_status_t (*reserve)(pl_executor_t *self, const pl_plan_t *plan,
                            uint64_t *bits);
     /* Wait until what is due is done, and check it.  Sets bit n_ops + j for a
-     * due operation j that failed here; of a FETCH, bits of its own word
+     * due operation j that failed here; of a FETCH, bits of its own words
      * (plan.h). */
     pl_status_t (*settle)(pl_executor_t *self, const pl_plan_t *plan,
                           uint64_t *bits);

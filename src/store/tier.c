@@ -226,7 +226,7 @@ static pl_status_t publish(pl_storage_door_t *door, const pl_storage_t *storage,
 }
 
 static pl_status_t wait_for(pl_storage_door_t *door, int64_t ticket,
-                            uint64_t *bad_p)
+                            pl_storage_end_t *end_p)
 {
     pl_tier_t *tier    = tier_of(door);
     pl_tier_job_t *job = NULL;
@@ -245,7 +245,7 @@ static pl_status_t wait_for(pl_storage_door_t *door, int64_t ticket,
             (tier->jobs.n - i - 1) * sizeof(*tier->jobs.items));
     tier->jobs.n--;
     (void)pthread_mutex_unlock(&tier->mutex);
-    *bad_p = job->bad;
+    *end_p = (pl_storage_end_t){.bad = job->bad, .unread = job->unread};
     free_job(job);
     return PL_OK;
 }

@@ -137,13 +137,14 @@ static pl_storage_io_t prepare(const side_t *side, int o, op_t *op)
 
 static pl_status_t end_op(const side_t *side, op_t *op)
 {
-    uint64_t bad = 0;
+    pl_storage_end_t end = {0};
 
     if (op->ticket > 0) {
-        PL_TRY(side->door->ops->wait(side->door, op->ticket, &bad));
+        PL_TRY(side->door->ops->wait(side->door, op->ticket, &end));
     }
     op->ticket = 0;
-    return bad == 0 ? PL_OK : PL_ERR_IO; /* said by run_all */
+    return (end.bad | end.unread) == 0 ? PL_OK
+                                       : PL_ERR_IO; /* said by run_all */
 }
 
 /* All pages of a rank, some operations ahead. */

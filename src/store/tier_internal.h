@@ -29,7 +29,7 @@ struct pl_tier_job {
     pl_tier_job_kind_t kind;
     int64_t ticket;
     bool is_done;
-    uint64_t bad;               /* as pl_storage_door_ops_t.wait gives it */
+    uint64_t bad, unread;       /* as pl_storage_end_t has them */
     pl_storage_io_t io;         /* arrays below */
     pl_storage_place_t *places; /* owned */
     pl_storage_header_t

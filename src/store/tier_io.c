@@ -436,14 +436,20 @@ void pl_tier_write_jobs(pl_tier_t *tier, pl_tier_job_t *first,
 
 /* ---- reading ---- */
 
-static bool read_run(pl_tier_t *tier, pl_tier_handle_t *handle,
-                     const pl_tier_job_t *job, int32_t i, int32_t n)
+/* 0; else an error number, or -1 if the segment ends before. */
+static int read_run(pl_tier_t *tier, pl_tier_handle_t *handle,
+                    const pl_tier_job_t *job, int32_t i, int32_t n)
 {
     struct iovec *list = list_pieces(tier, job, i, n);
 
-    return (list != NULL) &&
-           pl_segment_read(handle->fd, list, n * job->io.n_pieces,
-                           page_at(tier, &handle->form, job->places[i].slot));
+    if (list == NULL) {
+        return ENOMEM;
+    }
+    if (pl_segment_read(handle->fd, list, n * job->io.n_pieces,
+                        page_at(tier, &handle->form, job->places[i].slot))) {
+        return 0;
+    }
+    return errno != 0 ? errno : -1;
 }
 
 /* Headers are read through a descriptor of their own: the kernel then sees that
@@ -457,17 +463,29 @@ static int header_fd_of(const pl_tier_t *tier, pl_tier_handle_t *handle)
     return handle->header_fd < 0 ? handle->fd : handle->header_fd;
 }
 
+/* Nothing of n pages from i on could be had; is it proven that it never will
+ * be? */
+static pl_storage_end_t none_of(int32_t i, int32_t n, bool is_proven)
+{
+    uint64_t mask = (n < 64 ? (UINT64_C(1) << n) - 1 : UINT64_MAX) << i;
+
+    return is_proven ? (pl_storage_end_t){.bad = mask}
+                     : (pl_storage_end_t){.unread = mask};
+}
+
 /* Which of n pages from i on are not what the directory says; their digests. */
-static uint64_t check_headers(pl_tier_t *tier, pl_tier_handle_t *handle,
-                              const pl_tier_job_t *job, int32_t i, int32_t n)
+static pl_storage_end_t check_headers(const pl_tier_t *tier,
+                                      pl_tier_handle_t *handle,
+                                      const pl_tier_job_t *job, int32_t i,
+                                      int32_t n)
 {
     pl_storage_header_t found[PL_STORAGE_READ_PAGES];
-    int32_t first = job->places[i].slot % tier->segment_slots;
-    uint64_t bad  = 0;
+    int32_t first        = job->places[i].slot % tier->segment_slots;
+    pl_storage_end_t end = {0};
 
     if (!pl_segment_read_headers(header_fd_of(tier, handle), &handle->form,
                                  first, n, found)) {
-        return UINT64_MAX;
+        return none_of(i, n, errno == 0);
     }
     for (int32_t k = 0; k < n; k++) {
         pl_storage_header_t *wanted = &job->headers[i + k];
@@ -475,47 +493,59 @@ static uint64_t check_headers(pl_tier_t *tier, pl_tier_handle_t *handle,
         wanted->digest = found[k].digest;
         if ((wanted->stamp != found[k].stamp) ||
             (wanted->chain != found[k].chain)) {
-            bad |= UINT64_C(1) << k;
+            end.bad |= UINT64_C(1) << (i + k);
         }
     }
-    return bad;
+    return end;
 }
 
-/* Bit k: page i + k is bad. */
-static uint64_t read_pages(pl_tier_t *tier, const pl_tier_job_t *job, int32_t i,
-                           int32_t n)
+static void add_end(pl_storage_end_t *sum, pl_storage_end_t end)
 {
-    pl_tier_handle_t *handle = NULL;
-    uint64_t bad;
+    sum->bad |= end.bad;
+    sum->unread |= end.unread;
+}
 
-    if ((pl_tier_find_segment(tier, pl_tier_segment_of(tier, &job->places[i]),
-                              &handle) != PL_OK) ||
-        (handle == NULL) || (job->places[i].slot < 0) ||
+/* Pages [i, i + n) lie side by side. */
+static pl_storage_end_t read_pages(pl_tier_t *tier, const pl_tier_job_t *job,
+                                   int32_t i, int32_t n)
+{
+    pl_segment_name_t name   = pl_tier_segment_of(tier, &job->places[i]);
+    pl_tier_handle_t *handle = NULL;
+    bool is_known = pl_tier_find_segment(tier, name, &handle) == PL_OK;
+    pl_storage_end_t end;
+    int failed;
+
+    if (handle == NULL) {
+        return none_of(i, n, is_known);
+    }
+    if ((job->places[i].slot < 0) ||
         (job->places[i].slot % tier->segment_slots + n > handle->form.slots)) {
-        return UINT64_MAX;
+        return none_of(i, n, true);
     }
-    bad = check_headers(tier, handle, job, i, n);
-    if ((bad == UINT64_MAX) || read_run(tier, handle, job, i, n)) {
-        return bad;
+    end = check_headers(tier, handle, job, i, n);
+    if ((end.unread != 0) || (read_run(tier, handle, job, i, n) == 0)) {
+        return end;
     }
-    for (int32_t k = 0; k < n; k++) {
-        if (!read_run(tier, handle, job, i + k, 1)) {
-            bad |= UINT64_C(1) << k;
+    for (int32_t k = i; k < i + n; k++) {
+        if (((end.bad >> k) & 1) == 0) {
+            failed = read_run(tier, handle, job, k, 1);
+            if (failed != 0) {
+                add_end(&end, none_of(k, 1, failed < 0));
+            }
         }
     }
-    return bad;
+    return end;
 }
 
 void pl_tier_read_job(pl_tier_t *tier, pl_tier_job_t *job)
 {
+    pl_storage_end_t sum = {0};
     int32_t n;
 
-    job->bad = 0;
     for (int32_t i = 0; i < job->io.n_pages; i += n) {
-        uint64_t mask;
-
-        n    = run_of(tier, job->places, i, job->io.n_pages);
-        mask = n < 64 ? (UINT64_C(1) << n) - 1 : UINT64_MAX;
-        job->bad |= (read_pages(tier, job, i, n) & mask) << i;
+        n = run_of(tier, job->places, i, job->io.n_pages);
+        add_end(&sum, read_pages(tier, job, i, n));
     }
+    job->bad    = sum.bad;
+    job->unread = sum.unread;
 }

@@ -631,7 +631,7 @@ class Reads(Broken):
 
     def test_on_each_rank(self):
         cases = [("flip=storage", "bad_pages", "is not what was written"),
-                 ("fetch.fail", "bad_pages", "is not what was written"),
+                 ("fetch.fail", "unread_pages", "could not be read"),
                  ("store.fail", "stores_failed", "could not be stored")]
         ways = [("", "local"), (",every", "local"), ("", "mpi")]
         for rank, (point, counter, text), (when, comm) in itertools.product(

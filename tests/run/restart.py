@@ -570,8 +570,9 @@ class Misses(Restart):
     def test_failures_of_operations(self):
         cold = self.cold_run(STAMP)
         self.fill()
-        for inject, counter in (("fetch.fail@every", "bad_pages"),
-                                ("fetch.fail@rank:2,count:3", "bad_pages"),
+        for inject, counter in (("fetch.fail@every", "unread_pages"),
+                                ("fetch.fail@rank:2,count:3",
+                                 "unread_pages"),
                                 ("store.fail@every", "stores_failed"),
                                 ("store.fail@rank:1,count:2",
                                  "stores_failed")):

@@ -11,6 +11,7 @@ typedef struct page {
     pl_storage_header_t header;
     uint8_t *bytes;
     size_t n;
+    bool is_hidden;
 } page_t;
 
 struct memory_disk {
@@ -189,13 +190,20 @@ static void publish(memory_disk_t *disk, const job_t *job)
     }
 }
 
-static uint64_t perform(const door_t *door, const job_t *job)
+static bool is_hidden(memory_disk_t *disk, pl_storage_place_t place)
 {
-    memory_disk_t *disk = door->disk;
-    uint64_t bad        = 0;
+    const page_t *page = find(disk, place);
+
+    return (page != NULL) && page->is_hidden;
+}
+
+static pl_storage_end_t perform(const door_t *door, const job_t *job)
+{
+    memory_disk_t *disk  = door->disk;
+    pl_storage_end_t end = {0};
 
     if ((job->kind != READ) && (disk->breaks == door->rank)) {
-        return 1;
+        return (pl_storage_end_t){.bad = 1};
     }
     if (job->kind == PUBLISH) {
         publish(disk, job);
@@ -203,11 +211,13 @@ static uint64_t perform(const door_t *door, const job_t *job)
     for (int32_t i = 0; i < job->io.n_pages; i++) {
         if (job->kind == WRITE) {
             put(disk, &job->io, i);
+        } else if (is_hidden(disk, job->io.places[i])) {
+            end.unread |= UINT64_C(1) << i;
         } else if (!get(disk, &job->io, i)) {
-            bad |= UINT64_C(1) << i;
+            end.bad |= UINT64_C(1) << i;
         }
     }
-    return bad;
+    return end;
 }
 
 static void forget(door_t *door, size_t i)
@@ -224,14 +234,14 @@ static void forget(door_t *door, size_t i)
 }
 
 static pl_status_t finish(pl_storage_door_t *self, int64_t ticket,
-                          uint64_t *bad_p)
+                          pl_storage_end_t *end_p)
 {
     door_t *door = (door_t *)self;
 
     for (size_t i = 0; i < door->jobs.n; i++) {
         if (door->jobs.items[i].ticket == ticket) {
             pthread_mutex_lock(&door->disk->mutex);
-            *bad_p = perform(door, &door->jobs.items[i]);
+            *end_p = perform(door, &door->jobs.items[i]);
             pthread_mutex_unlock(&door->disk->mutex);
             forget(door, i);
             return PL_OK;
@@ -361,6 +371,20 @@ void memory_disk_lose(memory_disk_t *disk, pl_storage_place_t place)
     }
     free(page->bytes);
     *page = disk->pages.items[--disk->pages.n];
+    pthread_mutex_unlock(&disk->mutex);
+}
+
+void memory_disk_hide(memory_disk_t *disk, pl_storage_place_t place,
+                      bool hidden)
+{
+    page_t *page;
+
+    pthread_mutex_lock(&disk->mutex);
+    page = find(disk, place);
+    if (page == NULL) {
+        abort();
+    }
+    page->is_hidden = hidden;
     pthread_mutex_unlock(&disk->mutex);
 }
 

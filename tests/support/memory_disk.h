@@ -25,6 +25,9 @@ int memory_disk_finished(memory_disk_t *disk);
 void memory_disk_flip(memory_disk_t *disk, pl_storage_place_t place, size_t at);
 /* Nothing is there any more. */
 void memory_disk_lose(memory_disk_t *disk, pl_storage_place_t place);
+/* It cannot be read for now, or can be again. */
+void memory_disk_hide(memory_disk_t *disk, pl_storage_place_t place,
+                      bool hidden);
 /* From now on: -1 no rank, else this rank cannot write, or its writes fail. */
 void memory_disk_refuse(memory_disk_t *disk, int rank);
 void memory_disk_break(memory_disk_t *disk, int rank);

@@ -238,13 +238,13 @@ static bool write_shares(tier_sample_t *sample, share_t *shares)
     }
     for (int rank = 0; rank < sample->n_ranks; rank++) {
         pl_storage_door_t *door = sample->doors[rank];
-        uint64_t mine           = 0;
+        pl_storage_end_t mine   = {0};
 
         if ((shares[rank].ticket > 0) &&
             (door->ops->wait(door, shares[rank].ticket, &mine) != PL_OK)) {
             abort();
         }
-        bad |= mine;
+        bad |= mine.bad;
     }
     return bad == 0;
 }
@@ -298,31 +298,32 @@ bool tier_sample_publish(tier_sample_t *sample)
     const pl_storage_run_t run = {3, finished};
     pl_storage_door_t *door    = sample->doors[0];
     int64_t ticket             = 0;
-    uint64_t bad               = 0;
+    pl_storage_end_t end       = {0};
 
     pl_storage_publish(sample->storage);
     if ((door->ops->publish(door, sample->storage, &run, &ticket) != PL_OK) ||
-        (door->ops->wait(door, ticket, &bad) != PL_OK) ||
-        (pl_storage_published(sample->storage, bad == 0) != PL_OK)) {
+        (door->ops->wait(door, ticket, &end) != PL_OK) ||
+        (pl_storage_published(sample->storage, end.bad == 0) != PL_OK)) {
         abort();
     }
-    return bad == 0;
+    return end.bad == 0;
 }
 
 /* ---- reading ---- */
 
 /* By the rank that owns the page. */
-static uint64_t read_share(tier_sample_t *sample, int rank, share_t *share)
+static pl_storage_end_t read_share(tier_sample_t *sample, int rank,
+                                   share_t *share)
 {
     pl_storage_io_t io      = io_of(share);
     pl_storage_door_t *door = sample->doors[rank];
-    uint64_t bad            = 0;
+    pl_storage_end_t end    = {0};
 
     if ((door->ops->read(door, &io, &share->ticket) != PL_OK) ||
-        (door->ops->wait(door, share->ticket, &bad) != PL_OK)) {
+        (door->ops->wait(door, share->ticket, &end) != PL_OK)) {
         abort();
     }
-    return bad;
+    return end;
 }
 
 int32_t tier_sample_fetch(tier_sample_t *sample, uint64_t prefix)
@@ -334,7 +335,8 @@ int32_t tier_sample_fetch(tier_sample_t *sample, uint64_t prefix)
     pl_storage_entry_t entries[TIER_SAMPLE_LONGEST];
     uint64_t chain = pl_tree_chain_start(0);
     int32_t n, good = 0;
-    bool lied = false;
+    int32_t first_bad = -1;
+    bool lied         = false;
 
     list_keys(prefix, keys);
     n = pl_storage_find(sample->storage, chain, keys, 0, TIER_SAMPLE_LONGEST);
@@ -345,11 +347,13 @@ int32_t tier_sample_fetch(tier_sample_t *sample, uint64_t prefix)
         const pl_storage_entry_t *entry = &entries[good];
         uint8_t *page                   = bytes + (size_t)good * page_bytes;
         share_t *share                  = calloc(1, sizeof(*share));
+        pl_storage_end_t end;
         bool is_bad, is_right;
 
         add_page(sample, share, entry->place,
                  (pl_storage_header_t){entry->stamp, entry->chain, 0}, page);
-        is_bad = read_share(sample, entry->owner, share) != 0;
+        end    = read_share(sample, entry->owner, share);
+        is_bad = (end.bad | end.unread) != 0;
         fill_page(sample, entry->chain, wanted);
         is_right = memcmp(page, wanted, page_bytes) == 0;
         /* Bytes that are wrong have another digest than stands beside them. */
@@ -358,11 +362,13 @@ int32_t tier_sample_fetch(tier_sample_t *sample, uint64_t prefix)
         lied = lied || (!is_bad && !is_right);
         free(share);
         if (is_bad) {
+            first_bad = end.unread != 0 ? n : good;
             break;
         }
         good++;
     }
-    if (pl_storage_release(sample->storage, entries, n, good) != PL_OK) {
+    if (pl_storage_release(sample->storage, entries, n, good,
+                           first_bad >= 0 ? first_bad : n) != PL_OK) {
         abort();
     }
     free(bytes);

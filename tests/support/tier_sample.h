@@ -55,7 +55,8 @@ bool tier_sample_store(tier_sample_t *sample, uint64_t prefix, int32_t first,
 bool tier_sample_publish(tier_sample_t *sample);
 
 /* How many pages of the prefix are kept; each is read and must have its bytes
- * and digest.  What is bad is released as bad.  -1: a page came with other
+ * and digest.  What is bad is released as bad, and what could not be read as
+ * that.  -1: a page came with other
  * bytes than it should and was not reported. */
 int32_t tier_sample_fetch(tier_sample_t *sample, uint64_t prefix);
 /* The same for prefixes 0 .. n - 1: their sum, or -1. */

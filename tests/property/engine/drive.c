@@ -253,7 +253,8 @@ static void fill_outcome(driver_t *driver, const pl_plan_t *plan,
         MUST((plan->due[i].word >= 0) == (flight->kind == PL_OP_FETCH),
              "a %s has no word", pl_op_kind_text(flight->kind));
         if (flight->kind == PL_OP_FETCH) {
-            words[plan->due[i].word] |= flight->bad;
+            words[plan->due[i].word + PL_FETCH_BAD] |= flight->bad;
+            words[plan->due[i].word + PL_FETCH_UNREAD] |= flight->unread;
         }
     }
 }

@@ -12,6 +12,7 @@
 #define PL_TESTS_ENGINE_DRIVE_H
 
 #include "base/rng.h"
+#include "cache/storage_table.h"
 #include "engine/engine.h"
 
 /* One request of a trace written by hand. */
@@ -52,8 +53,9 @@ typedef struct drive_params {
     /* Does some rank fail to reserve it (at_end false), or at it (true)?
      * Besides those that p_fail draws. */
     bool (*fails)(void *context, const pl_op_t *op, bool at_end);
-    /* Pages of a fetch that some rank cannot read, a bit each.  Besides. */
-    uint64_t (*bad_pages)(void *context, const pl_op_t *op);
+    /* Pages of a fetch that some rank finds bad or cannot read, a bit each.
+     * Besides. */
+    pl_storage_end_t (*bad_pages)(void *context, const pl_op_t *op);
 } drive_params_t;
 
 typedef struct drive_result {

@@ -36,7 +36,8 @@ typedef struct flight {
     pool_t *source, *target;
     pl_page_t *from, *to;
     uint64_t *bytes;
-    uint64_t bad; /* FETCH: pages that cannot be read */
+    uint64_t bad, unread; /* FETCH: pages that are not what was written, or
+                             cannot be read */
 } flight_t;
 
 /* The folder: slots of all sets in one pool, and what an index says.  A set
@@ -134,7 +135,7 @@ void drive_check_fetch(driver_t *driver, const pl_plan_t *plan,
                        const pl_op_t *op);
 void drive_publish(driver_t *driver, const pl_plan_t *plan);
 void drive_published(driver_t *driver, bool good);
-uint64_t drive_bad_pages(driver_t *driver, const pl_op_t *op);
+void drive_bad_pages(driver_t *driver, const pl_op_t *op, flight_t *flight);
 
 /* drive_memory.c */
 void drive_open_memory(driver_t *driver);

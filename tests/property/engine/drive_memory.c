@@ -132,12 +132,14 @@ static void take_off(driver_t *driver, const pl_op_t *op, int64_t end_ns,
                          .home      = op->home,
                          .n         = op->n_pages,
                          .fails     = !fetch && drive_fails(driver, op, true),
-                         .bad       = fetch ? drive_bad_pages(driver, op) : 0,
                          .last      = op->last,
                          .end_token = op->first_token + op->n_tokens,
                          .source    = inwards ? far : near,
                          .target    = inwards ? near : far};
 
+    if (fetch) {
+        drive_bad_pages(driver, op, flight);
+    }
     flight->from  = malloc(n * sizeof(*flight->from) + 1);
     flight->to    = malloc(n * sizeof(*flight->to) + 1);
     flight->bytes = malloc(n * sizeof(*flight->bytes) + 1);
@@ -184,7 +186,9 @@ static void sent(driver_t *driver, const flight_t *flight)
 /* Could page i of a fetch not be read? */
 static bool is_bad(const flight_t *flight, int32_t i)
 {
-    return (flight->bad != 0) && (((flight->bad >> i) & 1) != 0);
+    uint64_t none = flight->bad | flight->unread;
+
+    return (none != 0) && (((none >> i) & 1) != 0);
 }
 
 void drive_land(driver_t *driver, int64_t id)

@@ -210,17 +210,24 @@ void drive_check_fetch(driver_t *driver, const pl_plan_t *plan,
     way->n_fetches++;
 }
 
-/* Which pages some rank cannot read. */
-uint64_t drive_bad_pages(driver_t *driver, const pl_op_t *op)
+/* Which pages some rank finds bad, or cannot read: both may be. */
+void drive_bad_pages(driver_t *driver, const pl_op_t *op, flight_t *flight)
 {
     const drive_params_t *params = driver->params;
-    uint64_t bad =
-        params->bad_pages != NULL ? params->bad_pages(params->context, op) : 0;
+    uint64_t n                   = (uint64_t)op->n_pages;
 
-    if (drive_fails(driver, op, true)) {
-        bad |= UINT64_C(1) << pl_rng_below(&driver->rng, (uint64_t)op->n_pages);
+    if (params->bad_pages != NULL) {
+        pl_storage_end_t end = params->bad_pages(params->context, op);
+
+        flight->bad    = end.bad;
+        flight->unread = end.unread;
     }
-    return bad;
+    if (drive_fails(driver, op, true)) {
+        flight->bad |= UINT64_C(1) << pl_rng_below(&driver->rng, n);
+    }
+    if (drive_fails(driver, op, true)) {
+        flight->unread |= UINT64_C(1) << pl_rng_below(&driver->rng, n);
+    }
 }
 
 /* ---- publication ---- */

@@ -132,6 +132,7 @@ static void add_up(drive_result_t *sum, const drive_result_t *result)
     sum->storage.fetches += result->storage.fetches;
     sum->storage.fetched_pages += result->storage.fetched_pages;
     sum->storage.bad_pages += result->storage.bad_pages;
+    sum->storage.unread_pages += result->storage.unread_pages;
     sum->storage.evicted_pages += result->storage.evicted_pages;
     sum->storage.publications += result->storage.publications;
     sum->storage.publications_failed += result->storage.publications_failed;
@@ -289,6 +290,7 @@ START_TEST(random_runs_on_one_folder)
     ck_assert_int_gt(sum.timeouts, 0);
     ck_assert_int_gt(sum.n_skipped, 0);
     ck_assert_int_eq(sum.storage.bad_pages, 0);
+    ck_assert_int_eq(sum.storage.unread_pages, 0);
 }
 END_TEST
 
@@ -303,6 +305,7 @@ START_TEST(random_disk_failures_lose_nothing)
     }
     ck_assert_int_gt(sum.storage.stores_failed, 0);
     ck_assert_int_gt(sum.storage.bad_pages, 0);
+    ck_assert_int_gt(sum.storage.unread_pages, 0);
     ck_assert_int_gt(sum.storage.publications_failed, 0);
     ck_assert_int_gt(sum.storage_hits, 0);
 }

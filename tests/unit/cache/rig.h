@@ -264,10 +264,11 @@ static inline void rig_io_end(rig_t *rig, int op, bool good, int32_t n_good)
 
     ck_assert(io->is_open);
     io->is_open = false;
-    ck_assert_msg((io->fetch
-                       ? pl_hicache_fetch_end(rig->cache, op, n_good, &fetched)
-                       : pl_hicache_store_end(rig->cache, op, good)) == PL_OK,
-                  "%s", rig->said.text);
+    ck_assert_msg(
+        (io->fetch
+             ? pl_hicache_fetch_end(rig->cache, op, n_good, n_good, &fetched)
+             : pl_hicache_store_end(rig->cache, op, good)) == PL_OK,
+        "%s", rig->said.text);
     rig_check(rig);
 }
 

@@ -151,7 +151,7 @@ START_TEST(places_are_spread_over_the_ranks)
         ck_assert_int_eq(entries[i].owner, i % n_lanes);
         ck_assert_int_eq(entries[i].position, i);
     }
-    ck_assert_int_eq(pl_storage_release(storage, entries, 6, 6), PL_OK);
+    ck_assert_int_eq(pl_storage_release(storage, entries, 6, 6, 6), PL_OK);
     close_of(storage);
 }
 END_TEST
@@ -281,7 +281,7 @@ START_TEST(a_later_drop_waits_for_the_next_index)
         pl_storage_hold(storage, pl_tree_chain_start(0), keys, 0, 4, entries),
         PL_OK);
     pl_storage_publish(storage);
-    ck_assert_int_eq(pl_storage_release(storage, entries, 4, 1), PL_OK);
+    ck_assert_int_eq(pl_storage_release(storage, entries, 4, 1, 1), PL_OK);
     check(storage);
     ck_assert_int_eq(pl_storage_published(storage, true), PL_OK);
     ck_assert_int_eq(pl_lanes_free_total(pl_storage_lanes(storage)), 4);
@@ -370,7 +370,7 @@ START_TEST(a_bad_page_takes_along_what_needs_it)
     ck_assert_int_eq(
         pl_storage_hold(storage, chain_at(keys, 4), keys, 4, 4, second), PL_OK);
     ck_assert_int_eq(pl_storage_sound(storage, second, 4), 4);
-    ck_assert_int_eq(pl_storage_release(storage, first, 4, 2), PL_OK);
+    ck_assert_int_eq(pl_storage_release(storage, first, 4, 2, 2), PL_OK);
     check(storage);
     ck_assert_int_eq(found(storage, keys, 8), 2);
     ck_assert_int_eq(pl_storage_sound(storage, second, 4), 0);
@@ -378,11 +378,38 @@ START_TEST(a_bad_page_takes_along_what_needs_it)
     ck_assert_int_eq(pl_lanes_free_total(pl_storage_lanes(storage)), 8 + 2);
     store(storage, 1, keys, 2, 6); /* anew, elsewhere */
     ck_assert_int_eq(pl_storage_sound(storage, second, 4), 0);
-    ck_assert_int_eq(pl_storage_release(storage, second, 4, 0), PL_OK);
+    ck_assert_int_eq(pl_storage_release(storage, second, 4, 0, 0), PL_OK);
     check(storage);
     ck_assert_int_eq(found(storage, keys, 8), 8);
     publish(storage, true);
     ck_assert_int_eq(pl_lanes_free_total(pl_storage_lanes(storage)), 8);
+    close_of(storage);
+}
+END_TEST
+
+/* Of a page that could not be read now nothing is known: it stays, with all
+ * that needs it, and may be read again; one behind it that is bad goes. */
+START_TEST(a_page_that_was_not_read_stays)
+{
+    pl_storage_t *storage = open_of(1, 1, 16, NULL);
+    pl_page_key_t keys[8];
+    pl_storage_entry_t entries[8];
+
+    fill_keys(keys, 1, 8);
+    store(storage, 1, keys, 0, 8);
+    for (int32_t first_bad = 8; first_bad >= 5; first_bad -= 3) {
+        ck_assert_int_eq(
+            pl_storage_hold(storage, chain_at(keys, 0), keys, 0, 8, entries),
+            PL_OK);
+        ck_assert_int_eq(pl_storage_release(storage, entries, 8, 2, first_bad),
+                         PL_OK);
+        check(storage);
+        ck_assert_int_eq(found(storage, keys, 8), first_bad);
+        ck_assert(!pl_storage_is_held(storage, chain_at(keys, 3), keys[2]));
+    }
+    ck_assert_int_eq(pl_storage_counters(storage)->fetched_pages, 2 + 2);
+    ck_assert_int_eq(pl_storage_counters(storage)->unread_pages, 6 + 3);
+    ck_assert_int_eq(pl_storage_counters(storage)->bad_pages, 3);
     close_of(storage);
 }
 END_TEST
@@ -454,7 +481,7 @@ START_TEST(a_start_continues_or_lays_anew)
         ck_assert(pl_storage_is_own(storage, entries[i].chain, keys[i]) ==
                   (_i == 0));
     }
-    ck_assert_int_eq(pl_storage_release(storage, entries, 12, 12), PL_OK);
+    ck_assert_int_eq(pl_storage_release(storage, entries, 12, 12, 12), PL_OK);
     ck_assert_int_eq(pl_lanes_free_total(pl_storage_lanes(storage)),
                      _i == 0 ? 12 : 16);
     if (_i == 1) {
@@ -539,6 +566,7 @@ static TCase *directory(void)
     tcase_add_test(tcase, eviction_in_vain_does_not_begin);
     tcase_add_test(tcase, room_is_made_ahead_of_need);
     tcase_add_test(tcase, a_bad_page_takes_along_what_needs_it);
+    tcase_add_test(tcase, a_page_that_was_not_read_stays);
     tcase_add_loop_test(tcase, a_start_continues_or_lays_anew, 0, 2);
     tcase_add_loop_test(tcase, a_torn_start_is_mended, 0, 6);
     return tcase;

@@ -21,8 +21,8 @@ typedef struct sight {
 
     pl_op_kind_t fails_at; /* operations of this kind fail ... */
     bool at_end;
-    int n_failures; /* ... that many times */
-    uint64_t bad;   /* pages of the first fetch */
+    int n_failures;       /* ... that many times */
+    pl_storage_end_t bad; /* pages of the first fetch */
 } sight_t;
 
 static void look(void *context, const pl_engine_t *engine,
@@ -76,13 +76,13 @@ static bool fails(void *context, const pl_op_t *op, bool at_end)
     return true;
 }
 
-static uint64_t bad_pages(void *context, const pl_op_t *op)
+static pl_storage_end_t bad_pages(void *context, const pl_op_t *op)
 {
-    sight_t *sight = context;
-    uint64_t bad   = sight->bad;
+    sight_t *sight       = context;
+    pl_storage_end_t bad = sight->bad;
 
     (void)op;
-    sight->bad = 0;
+    sight->bad = (pl_storage_end_t){0};
     return bad;
 }
 
@@ -261,7 +261,7 @@ START_TEST(a_hit_ends_before_a_bad_page)
 {
     drive_disk_t *disk    = drive_disk_open();
     drive_params_t params = stored_scene(asked, 1);
-    sight_t first = {0}, second = {.bad = 0x28}, third = {0};
+    sight_t first = {0}, second = {.bad = {.bad = 0x28}}, third = {0};
     drive_result_t result;
 
     (void)run(params, disk, &first);
@@ -275,6 +275,34 @@ START_TEST(a_hit_ends_before_a_bad_page)
     ck_assert_int_eq(result.storage.store_pages, 5);
     (void)run(params, disk, &third);
     ck_assert_int_eq(third.records[0].storage_hit_tokens, 32);
+    drive_disk_close(disk);
+}
+END_TEST
+
+/* A page that could not be read ends the hit as well, but it stays: it is not
+ * stored anew, and whoever comes next has it.  One behind it that is bad goes.
+ */
+START_TEST(a_page_that_was_not_read_is_asked_for_again)
+{
+    static const pl_storage_end_t ends[] = {{.unread = 0x28},
+                                            {.bad = 0x40, .unread = 0x28}};
+    int lost                             = _i == 0 ? 0 : 2; /* pages 6 and 7 */
+    drive_disk_t *disk                   = drive_disk_open();
+    drive_params_t params                = stored_scene(asked, 1);
+    sight_t first = {0}, second = {.bad = ends[_i]}, third = {0};
+    drive_result_t result;
+
+    (void)run(params, disk, &first);
+    result = run(params, disk, &second);
+    ck_assert_int_eq(second.records[0].storage_hit_tokens, 12);
+    ck_assert_int_eq(second.records[0].miss_pages[PL_MISS_FAILED], 5);
+    ck_assert_int_eq(result.storage.fetched_pages, 3);
+    ck_assert_int_eq(result.storage.unread_pages, 5 - lost);
+    ck_assert_int_eq(result.storage.bad_pages, lost);
+    ck_assert_int_eq(result.storage.store_pages, lost);
+    result = run(params, disk, &third);
+    ck_assert_int_eq(third.records[0].storage_hit_tokens, 32);
+    ck_assert_int_eq(result.storage.store_pages, 0);
     drive_disk_close(disk);
 }
 END_TEST
@@ -402,6 +430,8 @@ TCase *storage_case(void)
     tcase_add_loop_test(tcase, short_runs_are_not_fetched, 0, 4);
     tcase_add_test(tcase, fetches_take_half_of_a_lane);
     tcase_add_test(tcase, a_hit_ends_before_a_bad_page);
+    tcase_add_loop_test(tcase, a_page_that_was_not_read_is_asked_for_again, 0,
+                        2);
     tcase_add_test(tcase, a_fetch_that_is_refused_is_a_miss);
     tcase_add_loop_test(tcase, three_failed_stores_are_enough, 0, 4);
     tcase_add_loop_test(tcase, a_failed_publication_does_not_hold_up_the_end, 0,

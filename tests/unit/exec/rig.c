@@ -320,7 +320,8 @@ void rig_tick(rig_t *rig)
 
     for (int32_t i = 0; i < plan->n_due; i++) {
         if (rig->due[i].kind == PL_OP_FETCH) {
-            rig->due[i].word = pl_plan_bit_words(plan) + plan->n_due_fetches++;
+            rig->due[i].word = pl_plan_bit_words(plan) +
+                               PL_FETCH_WORDS * plan->n_due_fetches++;
         }
     }
     memset(rig->outcome, 0, sizeof(rig->outcome));

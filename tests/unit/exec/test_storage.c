@@ -103,7 +103,7 @@ static uint64_t fetch(rig_t *rig, int first, const shelf_t *shelf,
     rig_due(rig, id, PL_OP_FETCH);
     rig_tick(rig);
     RIG_CHECK(rig, !due_failed(rig));
-    return rig->outcome[1]; /* behind the word of the bits */
+    return rig->outcome[1 + PL_FETCH_BAD]; /* behind the word of the bits */
 }
 
 static bool is_never(const rig_t *rig, int32_t slot)
@@ -255,8 +255,8 @@ END_TEST
 /* ---- bad pages ---- */
 
 typedef struct bad {
-    int32_t flipped, lost; /* pages */
-    size_t at;             /* byte that is flipped */
+    int32_t flipped, lost, hidden; /* pages */
+    size_t at;                     /* byte that is flipped */
 } bad_t;
 
 static void bad_pages(rig_t *rig, void *context)
@@ -266,23 +266,28 @@ static void bad_pages(rig_t *rig, void *context)
     shelf_t shelf;
     int32_t whole  = shelve(rig, &shelf);
     uint64_t wrong = (UINT64_C(1) << bad->flipped) | (UINT64_C(1) << bad->lost);
-    uint64_t n;
+    uint64_t unread = UINT64_C(1) << bad->hidden;
+    uint64_t n[2];
 
     RIG_CHECK(rig, pl_comm_barrier(rig->comm) == PL_OK);
     if (rig->comm->rank == 0) {
         memory_disk_flip(rig->params->disk, shelf.places[bad->flipped],
                          bad->at);
         memory_disk_lose(rig->params->disk, shelf.places[bad->lost]);
+        memory_disk_hide(rig->params->disk, shelf.places[bad->hidden], true);
     }
     RIG_CHECK(rig, pl_comm_barrier(rig->comm) == PL_OK);
     /* All ranks learn the same of it, wherever it was read. */
     RIG_CHECK(rig, fetch(rig, 1, &shelf, whole, &host) == wrong);
-    check_fetched(rig, &host, whole, wrong);
-    n = (uint64_t)rig->executor->counters.bad_storage_pages;
-    RIG_CHECK(rig, pl_comm_sum(rig->comm, &n, 1) == PL_OK);
-    RIG_CHECK(rig, n == 2 * (rig->params->replicated
-                                 ? (uint64_t)rig->params->n_prefill
-                                 : 1));
+    RIG_CHECK(rig, rig->outcome[1 + PL_FETCH_UNREAD] == unread);
+    check_fetched(rig, &host, whole, wrong | unread);
+    n[0] = (uint64_t)rig->executor->counters.bad_storage_pages;
+    n[1] = (uint64_t)rig->executor->counters.unread_storage_pages;
+    RIG_CHECK(rig, pl_comm_sum(rig->comm, n, 2) == PL_OK);
+    RIG_CHECK(rig, n[1] == (rig->params->replicated
+                                ? (uint64_t)rig->params->n_prefill
+                                : 1));
+    RIG_CHECK(rig, n[0] == 2 * n[1]);
     rig_free_host(rig, &host);
     rig_tick(rig);
     RIG_CHECK(rig, rig->executor->ops->finish(rig->executor, 99) == PL_OK);
@@ -290,7 +295,8 @@ static void bad_pages(rig_t *rig, void *context)
 }
 
 /* A flipped bit, in latent or index bytes, and a page that is not there are
- * bits of the fetch's word: no violation, nothing left behind. */
+ * bits of the fetch's first word, one that cannot be read now is one of its
+ * second: no violation, nothing left behind. */
 START_TEST(bad_pages_are_told_by_their_place)
 {
     static const pl_verify_t modes[] = {PL_VERIFY_DIGEST, PL_VERIFY_OFF};
@@ -303,6 +309,7 @@ START_TEST(bad_pages_are_told_by_their_place)
         /* Behind the latent pages of all layers lie those of the index. */
         bad_t bad = {.flipped = 1,
                      .lost    = size == 3 ? 9 : 2,
+                     .hidden  = 0,
                      .at      = (size_t)(k * RIG_LAYERS * RIG_ROW * size) +
                            (size_t)(k * 64)};
 

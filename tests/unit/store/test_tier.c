@@ -392,6 +392,38 @@ START_TEST(a_segment_that_cannot_be_read)
 }
 END_TEST
 
+/* ... keeps its pages in the directory: they are read the next time.  What is
+ * gone or too short for certain is dropped. */
+START_TEST(pages_that_cannot_be_read_now_stay)
+{
+    static const char NAME[] = "set0-rank1-0000.h5";
+    char path[128];
+    tier_sample_t sample;
+
+    fill();
+    sample = open_sample(2, SLOTS);
+    hide(NAME, false);
+    ck_assert_int_eq(tier_sample_fetch_all(&sample, 1), 1);
+    ck_assert_int_eq(pl_storage_counters(sample.storage)->unread_pages, 8);
+    ck_assert_int_eq(pl_storage_counters(sample.storage)->bad_pages, 0);
+    hide(NAME, true);
+    ck_assert_int_eq(tier_sample_fetch_all(&sample, 1), 9);
+    tier_sample_close(&sample);
+
+    sample = open_sample(2, SLOTS);
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, NAME);
+    ck_assert_int_eq(_i == 0   ? unlink(path)
+                     : _i == 1 ? truncate(path, 9000)
+                               : truncate(path, 0),
+                     0);
+    ck_assert_int_eq(tier_sample_fetch_all(&sample, 1), 1);
+    ck_assert_int_eq(pl_storage_counters(sample.storage)->unread_pages, 0);
+    ck_assert_int_eq(pl_storage_counters(sample.storage)->bad_pages, 8);
+    tier_sample_close(&sample);
+    ck_assert_int_eq(said.n_lines, 0);
+}
+END_TEST
+
 static void change_index(pl_tier_index_t *index, int which)
 {
     pl_storage_entry_t *entry = &index->entries[5];
@@ -576,6 +608,7 @@ TCase *case_not_ours(void)
     tcase_add_loop_test(tests, damaged_segments_are_misses, 0, 8);
     tcase_add_test(tests, an_index_that_cannot_be_read);
     tcase_add_test(tests, a_segment_that_cannot_be_read);
+    tcase_add_loop_test(tests, pages_that_cannot_be_read_now_stay, 0, 3);
     tcase_add_loop_test(tests, segments_from_elsewhere, 0, 4);
     tcase_add_loop_test(tests, an_index_that_nobody_would_read_is_not_put_out,
                         0, 8);
