@@ -14,7 +14,7 @@ const char *pl_report_miss_text(pl_miss_t miss)
         [PL_MISS_NEW]       = "never seen before",
         [PL_MISS_EVICTED]   = "held once and evicted",
         [PL_MISS_LANE]      = "held, but a lane had no room",
-        [PL_MISS_THRESHOLD] = "host hit too short, or not complete yet",
+        [PL_MISS_THRESHOLD] = "hit too short to bring, or not complete yet",
         [PL_MISS_FAILED]    = "a copy failed",
         [PL_MISS_STORAGE]   = "on storage, and not brought in time",
         [PL_MISS_LAST]      = "holds the last token, always computed",

@@ -276,13 +276,14 @@ static void record_misses(pl_engine_t *engine, int32_t request,
         overlap(live->fetch_bad.first, live->fetch_bad.end, end, matchable);
     int32_t unread =
         overlap(live->fetch_bad.first, live->fetch_bad.end, from, at);
+    bool is_few = pl_prefetch_passed(engine, request, stored);
 
     memset(miss, 0, PL_MISSES * sizeof(*miss));
     miss[live->no_load ? PL_MISS_FAILED : PL_MISS_THRESHOLD] = passed;
     miss[PL_MISS_FAILED] += bad + bad_fetch + unread;
     miss[PL_MISS_LANE]    = hit->cut;
     miss[PL_MISS_LAST]    = total - matchable;
-    miss[PL_MISS_STORAGE] = stored - unread;
+    miss[is_few ? PL_MISS_THRESHOLD : PL_MISS_STORAGE] += stored - unread;
     miss[PL_MISS_EVICTED] = lost - bad;
     miss[PL_MISS_NEW]     = matchable - end - bad_fetch;
 }

@@ -83,8 +83,8 @@ typedef struct pl_engine_config {
     X(PL_MISS_NEW, "new")             /* never seen before */                  \
     X(PL_MISS_EVICTED, "evicted")     /* was held once and lost */             \
     X(PL_MISS_LANE, "lane")           /* held, but a lane had no room */       \
-    X(PL_MISS_THRESHOLD, "threshold") /* host hit too short to load, or its    \
-                                         copy not complete yet */              \
+    X(PL_MISS_THRESHOLD, "threshold") /* too short a hit to load, or to fetch, \
+                                         or its copy not complete yet */       \
     X(PL_MISS_FAILED, "failed")   /* a copy could not be made or was bad */    \
     X(PL_MISS_STORAGE, "storage") /* on storage, and not brought in time */    \
     X(PL_MISS_LAST, "last_page")  /* the last token is always computed */

@@ -263,6 +263,8 @@ PL_MUST_CHECK pl_status_t pl_prefetch(pl_engine_t *engine);
 /* Does the head of the queue wait for its pages, and until when at most? */
 bool pl_prefetch_waits(const pl_engine_t *engine, int32_t request);
 int64_t pl_prefetch_deadline(const pl_engine_t *engine, int32_t request);
+/* Were n pages that storage has of the prompt's rest too few to ask for? */
+bool pl_prefetch_passed(const pl_engine_t *engine, int32_t request, int32_t n);
 /* The prompt is admitted: what was fetched for it is its hit. */
 void pl_prefetch_admitted(pl_engine_t *engine, int32_t request);
 /* Pages of positions first .. end-1 that were fetched for it. */

@@ -243,13 +243,26 @@ static void note_begun(pl_engine_t *engine, pl_hicache_want_t *want, int32_t n)
     live->n_fetches++;
 }
 
+/* Pages of storage in a row that are worth a fetch. */
+static int32_t least_worth_it(const pl_engine_t *engine)
+{
+    int32_t n = pl_pages_for(engine, engine->config.prefetch_threshold_tokens);
+
+    return n > 1 ? n : 1;
+}
+
+bool pl_prefetch_passed(const pl_engine_t *engine, int32_t request, int32_t n)
+{
+    return (engine->live[request].fetch_next == 0) &&
+           (n < least_worth_it(engine));
+}
+
 /* *ok_p: everything that can be had is on its way. */
 static pl_status_t fetch_for(pl_engine_t *engine, int32_t request, bool *ok_p)
 {
     const pl_live_t *live = &engine->live[request];
     int32_t end = (live->prompt_tokens - 1) / engine->config.page_tokens;
-    int32_t least =
-        pl_pages_for(engine, engine->config.prefetch_threshold_tokens);
+    int32_t least          = least_worth_it(engine);
     pl_hicache_want_t want = {0};
     int32_t rest;
 
@@ -262,8 +275,7 @@ static pl_status_t fetch_for(pl_engine_t *engine, int32_t request, bool *ok_p)
     if (!find_start(engine, request, end, &want)) {
         return PL_OK;
     }
-    least = least > 1 ? least : 1;
-    rest  = fetchable(engine, &want, end);
+    rest = fetchable(engine, &want, end);
     if ((rest < least) && (live->fetch_next == 0)) {
         return PL_OK;
     }

@@ -229,8 +229,9 @@ START_TEST(short_runs_are_not_fetched)
     params.config.prefetch_threshold_tokens = thresholds[_i];
     (void)run(params, disk, &second);
     ck_assert_int_eq(second.records[0].storage_hit_tokens, _i == 1 ? 0 : 32);
-    ck_assert_int_eq(second.records[0].miss_pages[PL_MISS_STORAGE],
+    ck_assert_int_eq(second.records[0].miss_pages[PL_MISS_THRESHOLD],
                      _i == 1 ? 8 : 0);
+    ck_assert_int_eq(second.records[0].miss_pages[PL_MISS_STORAGE], 0);
     drive_disk_close(disk);
 }
 END_TEST
