@@ -150,7 +150,9 @@ class Replay:
         node.host = None
 
     def remove(self, e):
-        self.node(e)
+        node = self.node(e)
+        expect(not node.device and not node.host,
+               "node %d is removed with a copy", e.node)
         del self.nodes[e.node]
 
     def backup(self, e):

@@ -137,6 +137,20 @@ static void drop_torn(pl_storage_t *storage)
     }
 }
 
+/* What was used least recently goes until the bound holds. */
+static void drop_excess(pl_storage_t *storage)
+{
+    int64_t excess = storage->n_kept - storage->params.bound;
+
+    if (!storage->params.read_only && (storage->params.bound > 0) &&
+        (excess > 0)) {
+        bool done = pl_storage_evict(storage, NULL, excess);
+
+        assert(done);
+        (void)done;
+    }
+}
+
 /* Take exactly the seen pages of a lane: the lowest are handed out first. */
 static pl_status_t take_seen(pl_storage_t *storage, int lane,
                              const uint8_t *seen, pl_owner_t *owners,
@@ -204,7 +218,10 @@ static pl_status_t take_start(pl_storage_t *storage,
     PL_TRY_GOTO(status, take_all_seen(storage, seen), out);
     storage->n_gone = (int64_t)n - storage->n_kept;
     drop_torn(storage);
-    storage->n_named = (int64_t)n;
+    storage->n_named                 = (int64_t)n;
+    storage->counters.start_pages    = (int64_t)n;
+    storage->counters.left_out_pages = (int64_t)n - storage->n_kept;
+    drop_excess(storage);
 
 out:
     free(seen);

@@ -21,8 +21,10 @@
  * slot g div n_ranks.  Sets that a run with other ranks or another size has
  * left are read and evicted from, never written.
  *
- * Pages go in the order of their last use, of one use the deepest first, so
- * whatever is evicted, what stays is prefix-closed.
+ * Pages go in the order of their last use, of one use the deepest first, but
+ * only those that help, with what needs them: of the own set, where a lane is to
+ * have places again; of any, where there would be more than the bound.  What
+ * stays is prefix-closed.
  *
  * Not thread-safe; the same calls give the same results on every rank.
  */
@@ -72,6 +74,8 @@ typedef struct pl_storage_params {
     int n_lanes; /* of the host tier */
     int n_ranks; /* prefill ranks, the shares of the own set */
     int32_t pages_per_lane;
+    int64_t bound;  /* of pages that are kept or being written, of all sets;
+                       0: that of the own set's places and what was there */
     bool read_only; /* nothing is stored, evicted or published */
     const pl_storage_start_t *start; /* NULL: an empty folder */
     pl_event_sink_t events;
@@ -80,8 +84,9 @@ typedef struct pl_storage_params {
 typedef struct pl_storage pl_storage_t; /* opaque */
 
 /* Entries of the start whose prefix is not whole are left out, and of two with
- * one chain the earlier is.  A page of the own set is fetched to the lane it
- * was written from; one of another set, at position p, to lane p mod n_lanes.
+ * one chain the earlier is; then, unless it is read only, those used least
+ * recently, until the bound holds.  A page of the own set is fetched to the lane
+ * it was written from; one of another set, at position p, to lane p mod n_lanes.
  * PL_OK, PL_ERR_MEMORY. */
 PL_MUST_CHECK pl_status_t pl_storage_open(const pl_storage_params_t *params,
                                           const pl_log_t *log,
@@ -105,7 +110,8 @@ void pl_storage_touch(pl_storage_t *storage, uint64_t name_space,
  * pages[i] are pages of the own set's lanes, taken until pl_storage_stored;
  * *stamp_p names the write.  A short lane evicts what was used least recently,
  * if that can be enough; it is of use after a publication, so a lane that runs
- * low does so ahead of need.  All or nothing: PL_OK, PL_REFUSED_SHORT (nothing
+ * low does so ahead of need.  For the bound pages go at once, if enough can; for
+ * nothing else any page goes.  All or nothing: PL_OK, PL_REFUSED_SHORT (nothing
  * taken), PL_ERR_MEMORY. */
 PL_MUST_CHECK pl_status_t pl_storage_take(pl_storage_t *storage, uint64_t chain,
                                           const pl_page_key_t *keys,
@@ -187,7 +193,14 @@ int64_t pl_storage_settled_stamp(const pl_storage_t *storage);
 
 /* ---- accounts ---- */
 
+/* start_pages - left_out_pages + new_pages - evicted_pages - dropped_pages are
+ * kept now. */
 typedef struct pl_storage_counters {
+    int64_t start_pages;          /* that the start named */
+    int64_t left_out_pages;       /* of them, not sound or without prefix */
+    int64_t new_pages;            /* that came to be kept */
+    int64_t moved_pages;          /* kept in a set of old, then in the own */
+    int64_t dropped_pages;        /* found bad, or in need of one that was */
     int64_t stores, store_pages;  /* begun */
     int64_t stores_failed;        /* or not started */
     int64_t stores_skipped;       /* no room */
@@ -196,7 +209,7 @@ typedef struct pl_storage_counters {
     int64_t bad_pages;            /* that were not what was written, or lie
                                      behind one in the same read */
     int64_t unread_pages;         /* that could not be read then, likewise */
-    int64_t evicted_pages;
+    int64_t evicted_pages;        /* at the start for the bound, too */
     int64_t publications, publications_failed;
 } pl_storage_counters_t;
 const pl_storage_counters_t *pl_storage_counters(const pl_storage_t *storage);

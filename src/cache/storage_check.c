@@ -62,7 +62,7 @@ typedef struct recount {
     const pl_storage_t *storage;
     uint8_t *seen;   /* a bit a page of the own set */
     int64_t n_taken; /* of its pages */
-    int64_t n_kept, n_holds;
+    int64_t n_known, n_kept, n_holds;
     int64_t n_new, n_pending;
 } recount_t;
 
@@ -162,6 +162,7 @@ static pl_status_t count_page(recount_t *recount, int32_t i)
     if (page->write == 0 || page->is_written) {
         PL_TRY(count_place(recount, page->next, page->entry.chain));
     }
+    recount->n_known++;
     recount->n_holds += page->holds;
     if (page->is_kept) {
         recount->n_kept++;
@@ -224,6 +225,23 @@ static pl_status_t check_order(const recount_t *recount)
     return status;
 }
 
+/* What came and went is what is there, and no more than there may be. */
+static pl_status_t check_accounts(const pl_storage_t *storage)
+{
+    const pl_storage_counters_t *c = &storage->counters;
+
+    if (c->start_pages - c->left_out_pages + c->new_pages - c->evicted_pages -
+            c->dropped_pages !=
+        storage->n_kept) {
+        return report(storage, 0, "the accounts do not give what is kept");
+    }
+    if (!storage->params.read_only && (storage->params.bound > 0) &&
+        (storage->n_known > storage->params.bound)) {
+        return report(storage, 0, "there are more pages than the bound allows");
+    }
+    return PL_OK;
+}
+
 static pl_status_t recount_all(recount_t *recount)
 {
     const pl_storage_t *storage = recount->storage;
@@ -245,12 +263,14 @@ static pl_status_t recount_all(recount_t *recount)
     }
     PL_TRY(count_places(recount, &storage->dropped));
     PL_TRY(count_places(recount, &storage->dropping));
-    if ((recount->n_kept != storage->n_kept) ||
+    if ((recount->n_known != storage->n_known) ||
+        (recount->n_kept != storage->n_kept) ||
         (recount->n_holds != (int64_t)storage->n_holds) ||
         (recount->n_new != storage->n_new) ||
         (recount->n_pending != storage->n_pending)) {
         return report(storage, 0, "the directory miscounts its pages");
     }
+    PL_TRY(check_accounts(storage));
     if (recount->n_taken + pl_lanes_free_total(storage->lanes) != usable) {
         return report(storage, 0, "a place of the own set is lost");
     }

@@ -80,19 +80,28 @@ int64_t pl_storage_drop(pl_storage_t *storage, int32_t i)
 
 /* ---- eviction ---- */
 
-/* Nothing below an evictable page is under way, since all that needs it has
- * gone before. */
-static bool can_go(const pl_storage_page_t *page)
+enum { MARK_NONE, MARK_STAYS, MARK_GOES };
+
+/* Somebody has it, or something that needs it, which stands before it in the
+ * order of use and is marked. */
+static bool must_stay(const pl_storage_t *storage,
+                      const pl_storage_page_t *page)
 {
-    return page->is_kept && (page->holds == 0) && (page->write == 0);
+    int32_t child = page->first_child;
+
+    while ((child != PL_NO_ENTRY) &&
+           (pl_storage_at(storage, child)->mark != MARK_STAYS)) {
+        child = pl_storage_at(storage, child)->next_sibling;
+    }
+    return !page->is_kept || (page->holds > 0) || (page->write != 0) ||
+           (child != PL_NO_ENTRY);
 }
 
 /* need[lane] = more pages for the deficits, target[lane] = and some ahead. */
-static bool set_need(pl_storage_t *storage, const int32_t *deficits)
+static void set_need(pl_storage_t *storage, const int32_t *deficits)
 {
     int32_t low  = storage->params.pages_per_lane / 32;
     int32_t high = storage->params.pages_per_lane / 16;
-    bool any     = false;
 
     for (int lane = 0; lane < storage->params.n_lanes; lane++) {
         int32_t lacks  = deficits != NULL ? deficits[lane] : 0;
@@ -103,9 +112,7 @@ static bool set_need(pl_storage_t *storage, const int32_t *deficits)
 
         storage->need[lane]   = spare < 0 ? -spare : 0;
         storage->target[lane] = spare < low ? high - spare : 0;
-        any = any || (storage->need[lane] > 0) || (storage->target[lane] > 0);
     }
-    return any;
 }
 
 static bool is_any(const pl_storage_t *storage, const int32_t *counts)
@@ -118,36 +125,89 @@ static bool is_any(const pl_storage_t *storage, const int32_t *counts)
     return false;
 }
 
-/* How many of the oldest pages must go; 0 if the need cannot be met. */
-static int64_t count_victims(pl_storage_t *storage)
+static bool helps(const pl_storage_t *storage, const pl_storage_page_t *page,
+                  int64_t excess)
 {
-    int32_t i = storage->oldest;
-    int64_t n = 0;
+    int lane = page->own != PL_NO_PAGE ? pl_storage_lane(storage, page->own)
+                                       : -1;
 
-    while (
-        (i != PL_NO_ENTRY) && can_go(pl_storage_at(storage, i)) &&
-        (is_any(storage, storage->need) || is_any(storage, storage->target))) {
-        pl_page_t own = pl_storage_at(storage, i)->own;
-
-        if (own != PL_NO_PAGE) {
-            storage->need[pl_storage_lane(storage, own)]--;
-            storage->target[pl_storage_lane(storage, own)]--;
-        }
-        n++;
-        i = pl_storage_at(storage, i)->newer;
-    }
-    return is_any(storage, storage->need) ? 0 : n;
+    return (excess > 0) || ((lane >= 0) && ((storage->need[lane] > 0) ||
+                                            (storage->target[lane] > 0)));
 }
 
-void pl_storage_evict(pl_storage_t *storage, const int32_t *deficits)
+/* The page goes, with all below it that does not yet. */
+static int64_t mark_to_go(pl_storage_t *storage, int32_t top)
+{
+    int64_t n = 0;
+
+    storage->work.n                        = 0;
+    storage->work.items[storage->work.n++] = top;
+    pl_storage_at(storage, top)->mark      = MARK_GOES;
+    while (storage->work.n > 0) {
+        const pl_storage_page_t *page =
+            pl_storage_at(storage, storage->work.items[--storage->work.n]);
+        int32_t child = page->first_child;
+
+        n++;
+        if (page->own != PL_NO_PAGE) {
+            storage->need[pl_storage_lane(storage, page->own)]--;
+            storage->target[pl_storage_lane(storage, page->own)]--;
+        }
+        for (; child != PL_NO_ENTRY;
+             child = pl_storage_at(storage, child)->next_sibling) {
+            if (pl_storage_at(storage, child)->mark != MARK_GOES) {
+                pl_storage_at(storage, child)->mark    = MARK_GOES;
+                storage->work.items[storage->work.n++] = child;
+            }
+        }
+    }
+    return n;
+}
+
+/* Mark what is to go, from what was used least recently on, and return the page
+ * after the last that was looked at.  *n_p: how many go. */
+static int32_t choose(pl_storage_t *storage, int64_t excess, int64_t *n_p)
+{
+    int32_t i = storage->oldest;
+
+    *n_p = 0;
+    while ((i != PL_NO_ENTRY) &&
+           ((excess > *n_p) || is_any(storage, storage->need) ||
+            is_any(storage, storage->target))) {
+        pl_storage_page_t *page = pl_storage_at(storage, i);
+
+        page->mark = must_stay(storage, page) ? MARK_STAYS : MARK_NONE;
+        if ((page->mark == MARK_NONE) &&
+            helps(storage, page, excess - *n_p)) {
+            *n_p += mark_to_go(storage, i);
+        }
+        i = page->newer;
+    }
+    return i;
+}
+
+bool pl_storage_evict(pl_storage_t *storage, const int32_t *deficits,
+                      int64_t excess)
 {
     size_t before = storage->dropped.n;
-    int64_t n     = set_need(storage, deficits) ? count_victims(storage) : 0;
+    int64_t n     = 0;
+    int32_t i, end;
 
-    for (int64_t k = 0; k < n; k++) {
-        (void)drop_one(storage, storage->oldest);
+    set_need(storage, deficits);
+    end = choose(storage, excess, &n);
+    if (is_any(storage, storage->need) || (n < excess)) {
+        return false;
     }
-    storage->wanted = storage->wanted || (n > 0);
-    storage->counters.evicted_pages += n;
+    for (i = storage->oldest; (n > 0) && (i != end);) {
+        int32_t newer = pl_storage_at(storage, i)->newer;
+
+        if (pl_storage_at(storage, i)->mark == MARK_GOES) {
+            (void)drop_one(storage, i);
+            storage->counters.evicted_pages++;
+        }
+        i = newer;
+    }
+    storage->wanted = storage->wanted || (storage->dropped.n > before);
     pl_storage_say_dropped(storage, n, before);
+    return true;
 }

@@ -29,6 +29,7 @@ typedef struct pl_storage_page {
     int64_t write;   /* stamp of that write; 0: none */
     int32_t at;      /* in that write */
     int64_t epoch;   /* publications begun before it was kept */
+    uint8_t mark;    /* scratch of an eviction */
 
     /* Indices of pages, or PL_NO_ENTRY. */
     int32_t parent, first_child, next_sibling, prev_sibling;
@@ -67,6 +68,7 @@ struct pl_storage {
     size_t n_buckets; /* a power of two */
     int32_t oldest, newest;
     int64_t n_kept;
+    int64_t n_known; /* kept, being written, or both */
 
     PL_ARRAY(pl_storage_write_t) writes; /* stamps ascend */
     PL_ARRAY(pl_storage_ghost_t) ghosts;
@@ -148,8 +150,10 @@ void pl_storage_leave_place(pl_storage_t *storage, pl_storage_page_t *page);
 /* Say what was dropped since `dropped` had `before` items. */
 void pl_storage_say_dropped(pl_storage_t *storage, int64_t n, size_t before);
 /* Drop pages until deficits[lane] more are free or wait for a publication
- * (NULL: no deficits), and some ahead of need; nothing if that cannot be. */
-void pl_storage_evict(pl_storage_t *storage, const int32_t *deficits);
+ * (NULL: no deficits), and some ahead of need, and `excess` pages are gone in
+ * all.  False: that cannot be, and nothing was dropped. */
+bool pl_storage_evict(pl_storage_t *storage, const int32_t *deficits,
+                      int64_t excess);
 
 /* --- storage_publish.c */
 

@@ -123,6 +123,7 @@ int32_t pl_storage_add(pl_storage_t *storage, const pl_storage_entry_t *entry)
         i = (int32_t)storage->pages.n++;
     }
     *pl_storage_at(storage, i) = page;
+    storage->n_known++;
     link_bucket(storage, i);
     return i;
 }
@@ -204,4 +205,5 @@ void pl_storage_forget(pl_storage_t *storage, int32_t i)
     leave_order(storage, page);
     page->hash_next = storage->unused;
     storage->unused = i;
+    storage->n_known--;
 }

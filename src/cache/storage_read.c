@@ -177,6 +177,7 @@ pl_status_t pl_storage_release(pl_storage_t *storage,
     if (bad != PL_NO_ENTRY) {
         int64_t n_dropped = pl_storage_drop(storage, bad);
 
+        storage->counters.dropped_pages += n_dropped;
         pl_storage_say_dropped(storage, n_dropped, before);
     }
     return PL_OK;

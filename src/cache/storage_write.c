@@ -91,32 +91,77 @@ static void clear_write(pl_storage_write_t *write)
     free(write->pages);
 }
 
-/* Places in the owners' lanes; what is short now is evicted for later.  The
- * prefix is held meanwhile: without it the pages would be of no use. */
-static pl_status_t take_places(pl_storage_t *storage, int32_t above,
-                               const pl_owner_t *owners, int32_t n,
-                               pl_page_t *pages)
+/* What `n_more` pages are too many for the bound. */
+static int64_t excess_of(const pl_storage_t *storage, int32_t n_more)
 {
-    pl_status_t status = pl_lanes_alloc(storage->lanes, owners, n, pages);
+    int64_t n = storage->n_known + n_more;
 
-    if ((status != PL_OK) && (status != PL_REFUSED_SHORT)) {
-        return status;
-    }
-    if (above != PL_NO_ENTRY) {
-        pl_storage_at(storage, above)->holds++;
-    }
-    if (status == PL_OK) {
-        pl_storage_evict(storage, NULL);
-    } else {
-        (void)pl_lanes_deficits(storage->lanes, owners, n, storage->deficits);
-        pl_storage_evict(storage, storage->deficits);
-        storage->counters.stores_skipped++;
+    return (storage->params.bound > 0) && (n > storage->params.bound)
+               ? n - storage->params.bound
+               : 0;
+}
+
+/* Places in the owners' lanes for n pages, of which the directory does not know
+ * n_more; what is short now is evicted for later. */
+static pl_status_t take_places(pl_storage_t *storage, const pl_owner_t *owners,
+                               int32_t n, int32_t n_more, pl_page_t *pages)
+{
+    int64_t excess = excess_of(storage, n_more);
+    pl_status_t status;
+
+    if (pl_lanes_deficits(storage->lanes, owners, n, storage->deficits)) {
+        (void)pl_storage_evict(storage, storage->deficits, 0);
         storage->wanted = true;
+        return PL_REFUSED_SHORT;
     }
-    if (above != PL_NO_ENTRY) {
-        pl_storage_at(storage, above)->holds--;
+    if ((excess > 0) && !pl_storage_evict(storage, NULL, excess)) {
+        return PL_REFUSED_SHORT;
+    }
+    status = pl_lanes_alloc(storage->lanes, owners, n, pages);
+    if (status == PL_OK) {
+        (void)pl_storage_evict(storage, NULL, 0);
     }
     return status;
+}
+
+/* The same while `last`, of the prefix or of the pages themselves, is held, and
+ * so all before it: without them the pages would be of no use. */
+static pl_status_t take_places_below(pl_storage_t *storage, int32_t last,
+                                     const pl_owner_t *owners, int32_t n,
+                                     int32_t n_more, pl_page_t *pages)
+{
+    pl_status_t status;
+
+    if (last != PL_NO_ENTRY) {
+        pl_storage_at(storage, last)->holds++;
+    }
+    status = take_places(storage, owners, n, n_more, pages);
+    if (last != PL_NO_ENTRY) {
+        pl_storage_at(storage, last)->holds--;
+    }
+    storage->counters.stores_skipped += status == PL_REFUSED_SHORT ? 1 : 0;
+    return status;
+}
+
+/* How many of the pages after `chain` a set of old has; *last_p becomes the last
+ * of them. */
+static int32_t find_known(const pl_storage_t *storage, uint64_t chain,
+                          const pl_page_key_t *keys, int32_t n,
+                          int32_t *last_p)
+{
+    int32_t i = 0;
+
+    for (; i < n; i++) {
+        int32_t found;
+
+        chain = pl_tree_chain_next(chain, keys[i]);
+        found = pl_storage_lookup(storage, chain, keys[i]);
+        if (found == PL_NO_ENTRY) {
+            break;
+        }
+        *last_p = found;
+    }
+    return i;
 }
 
 static void add_page(pl_storage_t *storage, pl_storage_write_t *write,
@@ -156,13 +201,17 @@ pl_status_t pl_storage_take(pl_storage_t *storage, uint64_t chain,
     int32_t above =
         position > 0 ? pl_storage_lookup_chain(storage, chain) : PL_NO_ENTRY;
     pl_storage_entry_t entry = {.parent = chain, .position = position};
+    int32_t last             = above;
     pl_storage_write_t write;
     pl_status_t status;
+    int32_t n_known;
 
     assert((n > 0) && ((position == 0) || (above != PL_NO_ENTRY)));
     PL_TRY(make_write(storage, n, &write));
-    use_path(storage, above);
-    status = take_places(storage, above, owners, n, write.pages);
+    n_known = find_known(storage, chain, keys, n, &last);
+    use_path(storage, last);
+    status = take_places_below(storage, last, owners, n, n - n_known,
+                               write.pages);
     if (status != PL_OK) {
         clear_write(&write);
         return status;
@@ -193,8 +242,10 @@ static void keep_one(pl_storage_t *storage, pl_storage_page_t *page)
     if (page->is_kept) { /* until now in a set of old */
         pl_storage_leave_place(storage, page);
         pl_storage_note_gone(storage, page);
+        storage->counters.moved_pages++;
     } else {
         storage->n_kept++;
+        storage->counters.new_pages++;
     }
     page->own         = page->next;
     page->entry.place = pl_storage_place_of(storage, page->own);

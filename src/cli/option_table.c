@@ -345,12 +345,13 @@ static const pl_option_t OPTIONS[] = {
     {.group    = "storage tier",
      .name     = "storage-pages",
      .kind     = PL_OPTION_PAGES,
-     .fallback = "unlimited",
+     .fallback = "0",
      .unit     = "pages",
-     .help     = "Storage tier per prefill rank. unlimited is what the trace "
-                 "can fill. With --executor cost a number alone stands for a "
-                 "tier without a folder.",
-     .min      = 1,
+     .help     = "Storage tier per prefill rank. A number bounds all that the "
+                 "folder keeps, of earlier runs too; unlimited, and 0 with a "
+                 "folder, is what the trace can fill. With --executor cost it "
+                 "stands alone for a tier without a folder, and 0 for none.",
+     .min      = 0,
      .max      = INT32_MAX,
      .verbs    = RUN,
      .recorded = true,

@@ -368,10 +368,9 @@ static pl_status_t refuse(const pl_log_t *log, const char *text)
 
 static pl_status_t check_storage(const pl_options_t *o, const pl_log_t *log)
 {
-    bool sized =
-        (o->storage_pages != PL_OPTION_UNLIMITED) || (o->storage_gb > 0);
-    bool cost = o->executor == PL_OPT_EXECUTOR_COST;
-    bool host = (o->host_pages != 0) || (o->host_gb > 0);
+    bool sized = (o->storage_pages != 0) || (o->storage_gb > 0);
+    bool cost  = o->executor == PL_OPT_EXECUTOR_COST;
+    bool host  = (o->host_pages != 0) || (o->host_gb > 0);
 
     PL_TRY(check_size(o, "host", o->host_gb, log));
     PL_TRY(check_size(o, "storage", o->storage_gb, log));

@@ -91,7 +91,7 @@ typedef struct pl_options {
 
     /* storage tier */
     char *storage;              /* folder */
-    int64_t storage_pages;      /* or PL_OPTION_UNLIMITED */
+    int64_t storage_pages;      /* or PL_OPTION_UNLIMITED; 0: not given */
     int64_t storage_gb;         /* bytes; 0: storage_pages counts */
     int32_t prefetch_policy;    /* PL_OPT_PREFETCH_ */
     int64_t prefetch_threshold; /* tokens */

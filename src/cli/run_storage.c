@@ -52,6 +52,11 @@ static int32_t pages_of_trace(const pl_run_params_t *params)
     return (int32_t)pages;
 }
 
+static bool is_sized(const pl_options_t *o)
+{
+    return (o->storage_gb > 0) || (o->storage_pages > 0);
+}
+
 pl_status_t pl_run_storage_sizes(pl_run_storage_t *storage,
                                  pl_run_params_t *params)
 {
@@ -78,8 +83,7 @@ pl_status_t pl_run_storage_sizes(pl_run_storage_t *storage,
     } else if (o->storage_pages > 0) {
         storage->n_slots = (int32_t)o->storage_pages;
     }
-    if (cost &&
-        ((o->storage_gb > 0) || (o->storage_pages != PL_OPTION_UNLIMITED))) {
+    if (cost && (is_sized(o) || (o->storage_pages == PL_OPTION_UNLIMITED))) {
         engine->storage_pages = storage->n_slots;
     }
     return PL_OK;
@@ -286,9 +290,7 @@ static pl_status_t check_folders(const pl_run_storage_t *storage)
 static pl_status_t read_folder(pl_run_storage_t *storage, const char *folder,
                                int32_t n_prefill)
 {
-    bool free_size =
-        (storage->cli->options.storage_gb == 0) &&
-        (storage->cli->options.storage_pages == PL_OPTION_UNLIMITED);
+    bool free_size             = !is_sized(&storage->cli->options);
     pl_tier_content_t *content = &storage->content;
 
     PL_TRY(pl_tier_read(folder, &storage->identity, n_prefill, storage->n_slots,
@@ -305,6 +307,27 @@ static pl_status_t read_folder(pl_run_storage_t *storage, const char *folder,
     *content = (pl_tier_content_t){0};
     return pl_tier_read(folder, &storage->identity, n_prefill, storage->n_slots,
                         storage->log, content);
+}
+
+/* Pages of all sets that the tier may keep; 0: as many as there are places. */
+static int64_t bound_of(const pl_run_storage_t *storage, int n_prefill)
+{
+    return is_sized(&storage->cli->options) && !storage->read_only
+               ? (int64_t)storage->n_slots * n_prefill
+               : 0;
+}
+
+static void say_dropped(const pl_run_storage_t *storage, const char *folder,
+                        int64_t bound)
+{
+    int64_t n = storage->content.start.n_entries;
+
+    if (storage->in_use && (bound > 0) && (n > bound)) {
+        pl_log(storage->log, PL_LOG_WARN,
+               "storage %s: it holds %" PRId64 " pages, %" PRId64
+               " fit: the %" PRId64 " least recently used are dropped",
+               folder, n, bound, n - bound);
+    }
 }
 
 /* Says what cannot be used; is there a tier at all? */
@@ -372,7 +395,8 @@ static pl_status_t open_folder(pl_run_storage_t *storage,
     }
     PL_TRY(read_folder(storage, folder, params->engine.n_prefill));
     PL_TRY(resume(storage, params->source.count));
-    storage->in_use   = judge(storage, folder);
+    storage->in_use = judge(storage, folder);
+    say_dropped(storage, folder, bound_of(storage, params->engine.n_prefill));
     storage->absolute = realpath(folder, NULL);
     storage->place    = storage->in_use ? storage->absolute : NULL;
     return storage->absolute == NULL ? PL_ERR_MEMORY : PL_OK;
@@ -467,6 +491,7 @@ static void fill_params(pl_run_storage_t *storage, pl_run_params_t *params)
     storage->opener              = (pl_storage_opener_t){open_door, storage};
     params->storage              = &storage->opener;
     params->engine.storage_pages = storage->n_slots;
+    params->engine.storage_bound = bound_of(storage, storage->n_prefill);
     params->engine.storage_read_only = storage->read_only;
     params->engine.storage_start     = &storage->content.start;
 }

@@ -77,11 +77,16 @@ static void storage_rows(const summary_t *s, pl_table_t *table)
         return;
     }
     c = pl_storage_counters(storage);
+    moves_row(table, "kept on storage at the start", -1, c->start_pages, -1);
+    moves_row(table, "left out, not whole", -1, c->left_out_pages, -1);
     moves_row(table, "stored", c->stores, x->pages[PL_OP_STORE],
               x->bytes[PL_OP_STORE]);
+    moves_row(table, "new on storage", -1, c->new_pages, -1);
+    moves_row(table, "moved to the run's own set", -1, c->moved_pages, -1);
     moves_row(table, "fetched from storage", c->fetches, x->pages[PL_OP_FETCH],
               x->bytes[PL_OP_FETCH]);
     moves_row(table, "evicted from storage", -1, c->evicted_pages, -1);
+    moves_row(table, "dropped from storage as bad", -1, c->dropped_pages, -1);
     moves_row(table, "kept on storage in the end", -1,
               pl_storage_n_kept(storage), -1);
 }
@@ -226,6 +231,11 @@ static void add_storage(json_object *root, const summary_t *s)
     const pl_storage_counters_t *c =
         storage == NULL ? &none : pl_storage_counters(storage);
 
+    pl_json_integer(root, "storage_start_pages", c->start_pages);
+    pl_json_integer(root, "storage_left_out_pages", c->left_out_pages);
+    pl_json_integer(root, "storage_new_pages", c->new_pages);
+    pl_json_integer(root, "storage_moved_pages", c->moved_pages);
+    pl_json_integer(root, "storage_dropped_pages", c->dropped_pages);
     pl_json_integer(root, "storage_stores", c->stores);
     pl_json_integer(root, "storage_store_pages", c->store_pages);
     pl_json_integer(root, "storage_stores_failed", c->stores_failed);

@@ -62,6 +62,8 @@ typedef struct pl_engine_config {
     int32_t load_threshold_tokens;
     const pl_policy_ops_t *evict;
     int32_t storage_pages; /* per prefill rank; 0: no storage tier */
+    int64_t storage_bound; /* pages of all sets of the folder that are kept at
+                              most; 0: no bound but those places */
     bool storage_read_only;
     const pl_storage_start_t *storage_start; /* borrowed for the opening; NULL:
                                                 it begins empty */

@@ -39,6 +39,7 @@ pl_status_t pl_storage_open_for(pl_engine_t *engine)
               .n_lanes        = n_lanes,
               .n_ranks        = config->n_prefill,
               .pages_per_lane = engine->storage_pages * shares,
+              .bound          = config->storage_bound,
               .read_only      = config->storage_read_only,
               .start          = config->storage_start,
               .events         = {take_event, engine},

@@ -505,6 +505,11 @@ static void add_storage_counters(const pl_engine_t *engine,
         const char *name;
         int64_t value;
     } counters[] = {
+        {"start_pages", c->start_pages},
+        {"left_out_pages", c->left_out_pages},
+        {"new_pages", c->new_pages},
+        {"moved_pages", c->moved_pages},
+        {"dropped_pages", c->dropped_pages},
         {"stores", c->stores},
         {"store_pages", c->store_pages},
         {"stores_failed", c->stores_failed},

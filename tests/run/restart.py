@@ -252,6 +252,42 @@ class Chains(Restart):
         self.same(cold, again)
         self.check()
 
+    def adds_up(self, found, start):
+        s = found.storage
+        self.assertEqual(s["start_pages"], start)
+        self.assertEqual(s["start_pages"] - s["left_out_pages"] +
+                         s["new_pages"] - s["evicted_pages"] -
+                         s["dropped_pages"], s["kept_pages"])
+
+    def test_a_smaller_tier_keeps_its_bound(self):
+        """... over all sets, said once; and what came and went adds up."""
+        cold, full = self.cold_run(STAMP), self.fill()
+        self.adds_up(full, 0)
+        kept = int(full.storage["kept_pages"])
+        for c, slots, comm in ((3, 2, "local"), (2, 40, "mpi"),
+                               (4, 40, "local")):
+            found = self.kept(STAMP + ["--storage-pages", slots], c, comm=comm)
+            self.same(cold, found)
+            self.assertLessEqual(found.storage["kept_pages"], c * slots)
+            self.adds_up(found, kept)
+            self.assertEqual(self.last.stderr.count(
+                f"it holds {kept} pages, {c * slots} fit: the "
+                f"{kept - c * slots} least recently used are dropped"),
+                int(kept > c * slots))
+            self.check()
+            kept = int(found.storage["kept_pages"])
+            self.assertGreater(kept, 0)
+
+    def test_a_model_of_a_tier_without_a_folder(self):
+        """--executor cost: none, one without end, a small one."""
+        kept = [self.snapshot(*STAMP, "--executor", "cost", *lanes(3),
+                              *args).storage["kept_pages"]
+                for args in ([], ["--storage-pages", "unlimited"],
+                             ["--storage-pages", 40])]
+        self.assertEqual(kept[0], 0)
+        self.assertGreater(kept[1], kept[2])
+        self.assertGreater(kept[2], 0)
+
     def test_gigabytes_are_pages(self):
         """A page of 2 layers, 2 stores, 16 rows of 24 bytes: 1,536 bytes."""
         page = 2 * 2 * 16 * 24

@@ -8,7 +8,7 @@ for arguments in '--storage tier --host-pages 0' '--from tier --host-pages 0' \
     '--executor cost --storage tier' '--executor cost --from tier' \
     '--executor cost --storage-pages 100 --host-pages 0' '--from tier' \
     '--prefetch-policy never' '--prefetch-threshold -1' \
-    '--storage-pages 0'; do
+    '--storage-pages unlimited' '--storage-pages -2'; do
     # shellcheck disable=SC2086
     "$PAGELANE" run --trace "$trace" --ranks 3 --comm local $arguments
     status=$?

@@ -77,6 +77,11 @@ static void add_storage(drive_params_t *params, uint64_t seed)
     if (pl_rng_below(&rng, 4) == 0) {
         config->storage_pages = PL_PAGES_UNLIMITED;
     }
+    config->storage_bound = 0;
+    if ((config->storage_pages > 0) && (pl_rng_below(&rng, 2) == 0)) {
+        config->storage_bound =
+            (int64_t)config->storage_pages * config->n_prefill;
+    }
     config->prefetch = (pl_prefetch_t)pl_rng_below(&rng, 3);
     config->prefetch_threshold_tokens =
         (int32_t)pl_rng_below(&rng, 6) * config->page_tokens;

@@ -3,27 +3,38 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/rng.h"
 #include "cache/storage.h"
 #include "cache/tree.h"
 #include "support/check_main.h"
 #include "support/log_capture.h"
+#include "support/seed.h"
 
 enum { MOST = 512 };
 
 static log_capture_t said;
 
-static pl_storage_t *open_of(int n_lanes, int n_ranks, int32_t pages,
-                             const pl_storage_start_t *start)
+static pl_storage_t *open_bounded(int n_lanes, int n_ranks, int32_t pages,
+                                  const pl_storage_start_t *start,
+                                  int64_t bound, bool read_only)
 {
     pl_storage_params_t params = {.n_lanes        = n_lanes,
                                   .n_ranks        = n_ranks,
                                   .pages_per_lane = pages,
+                                  .bound          = bound,
+                                  .read_only      = read_only,
                                   .start          = start};
     pl_storage_t *storage      = NULL;
 
     log_capture_open(&said);
     ck_assert_int_eq(pl_storage_open(&params, &said.log, &storage), PL_OK);
     return storage;
+}
+
+static pl_storage_t *open_of(int n_lanes, int n_ranks, int32_t pages,
+                             const pl_storage_start_t *start)
+{
+    return open_bounded(n_lanes, n_ranks, pages, start, 0, false);
 }
 
 static void check(const pl_storage_t *storage)
@@ -553,10 +564,191 @@ START_TEST(a_torn_start_is_mended)
 }
 END_TEST
 
+/* ---- the bound ---- */
+
+static list_t folder_of(int n_families, int n)
+{
+    pl_storage_t *storage = open_of(4, 4, 32, NULL);
+    pl_page_key_t keys[MOST];
+    list_t list;
+
+    for (int family = 1; family <= n_families; family++) {
+        fill_keys(keys, family, n);
+        store(storage, 4, keys, 0, n);
+    }
+    list = list_of(storage);
+    close_of(storage);
+    return list;
+}
+
+/* What a run with less room finds is cut to it, the least recently used first;
+ * one that only reads keeps all. */
+START_TEST(a_smaller_tier_keeps_what_was_used_last)
+{
+    list_t before            = folder_of(5, 8);
+    pl_storage_start_t start = start_of(&before, 1);
+    pl_storage_t *storage    = open_bounded(3, 3, 4, &start, 12, _i == 1);
+    const pl_storage_counters_t *counters = pl_storage_counters(storage);
+    list_t after                          = list_of(storage);
+    pl_page_key_t keys[8];
+
+    check(storage);
+    ck_assert_int_eq(after.n, _i == 0 ? 12 : 40);
+    for (int i = 0; i < after.n; i++) {
+        ck_assert_uint_eq(after.entries[i].chain,
+                          before.entries[before.n - after.n + i].chain);
+    }
+    ck_assert_int_eq(counters->start_pages, 40);
+    ck_assert_int_eq(counters->evicted_pages, 40 - after.n);
+    if (_i == 0) {
+        fill_keys(keys, 7, 8);
+        store(storage, 3, keys, 0, 3); /* those of old go at once */
+        ck_assert_int_eq(pl_storage_n_kept(storage), 12);
+        fill_keys(keys, 5, 8);
+        ck_assert_int_eq(found(storage, keys, 8), 8);
+        store(storage, 3, keys, 0, 6); /* moved: nothing has to go */
+        ck_assert_int_eq(pl_storage_n_kept(storage), 12);
+        ck_assert_int_eq(counters->moved_pages, 6);
+        ck_assert_int_eq(counters->new_pages, 3);
+        ck_assert_int_eq(counters->evicted_pages, 28 + 3);
+    }
+    close_of(storage);
+}
+END_TEST
+
+/* Pages of old give no place of the own set, so none of them goes for one. */
+START_TEST(what_does_not_help_stays)
+{
+    list_t before            = folder_of(4, 8);
+    pl_storage_start_t start = start_of(&before, 1);
+    pl_storage_t *storage    = open_bounded(2, 2, 4, &start, 100, false);
+    pl_page_key_t keys[8], more[8];
+    pl_page_t pages[8];
+    int64_t stamp = 0;
+
+    fill_keys(keys, 7, 8);
+    fill_keys(more, 8, 8);
+    store(storage, 2, keys, 0, 8);
+    ck_assert_int_eq(take(storage, 2, more, 0, 2, pages, &stamp),
+                     PL_REFUSED_SHORT);
+    ck_assert_int_eq(pl_storage_n_kept(storage), 32 + 6);
+    ck_assert_int_eq(found(storage, keys, 8), 6);
+    publish(storage, true);
+    store(storage, 2, more, 0, 2);
+    close_of(storage);
+}
+END_TEST
+
+static int own_in_a_row(const pl_storage_t *storage, const pl_page_key_t *keys,
+                        int n)
+{
+    int i = 0;
+
+    while ((i < n) && pl_storage_is_own(storage, chain_at(keys, i + 1),
+                                        keys[i])) {
+        i++;
+    }
+    return i;
+}
+
+/* One random store.  What is evicted for it is enough: it fits after the next
+ * publication, if it does not at once and nothing is read. */
+static void store_at_random(pl_storage_t *storage, int n_lanes, pl_rng_t *rng,
+                            bool is_read)
+{
+    int64_t evicted = pl_storage_counters(storage)->evicted_pages;
+    int64_t kept    = pl_storage_n_kept(storage);
+    pl_page_key_t keys[40];
+    pl_page_t pages[MOST];
+    int64_t stamp = 0;
+    int n         = 1 + (int)pl_rng_below(rng, 8);
+    pl_status_t status;
+    int first;
+
+    fill_keys(keys, 1 + (int)pl_rng_below(rng, 9), 40);
+    first = own_in_a_row(storage, keys, 40 - n);
+    if (first == 40 - n) {
+        return;
+    }
+    for (int i = first; i < first + n; i++) { /* not into what is own */
+        if (pl_storage_is_own(storage, chain_at(keys, i + 1), keys[i])) {
+            return;
+        }
+    }
+    status = take(storage, n_lanes, keys, first, n, pages, &stamp);
+    if (status == PL_REFUSED_SHORT) {
+        evicted = pl_storage_counters(storage)->evicted_pages - evicted;
+        ck_assert_int_eq(pl_storage_n_kept(storage), kept - evicted);
+        publish(storage, true);
+        status = is_read || (evicted == 0)
+                     ? status
+                     : take(storage, n_lanes, keys, first, n, pages, &stamp);
+        ck_assert(is_read || (evicted == 0) || (status == PL_OK));
+    }
+    if (status == PL_OK) {
+        ck_assert_int_eq(
+            pl_storage_stored(storage, stamp, pl_rng_below(rng, 8) > 0), PL_OK);
+    }
+    check(storage);
+}
+
+static void read_at_random(pl_storage_t *storage, pl_rng_t *rng)
+{
+    pl_storage_entry_t entries[40];
+    pl_page_key_t keys[40];
+    int n;
+
+    fill_keys(keys, 1 + (int)pl_rng_below(rng, 9), 40);
+    n = found(storage, keys, 40);
+    pl_storage_touch(storage, 0, keys, n / 2);
+    ck_assert_int_eq(
+        pl_storage_hold(storage, chain_at(keys, 0), keys, 0, n, entries),
+        PL_OK);
+    for (int i = 0; i < 5; i++) {
+        store_at_random(storage, pl_lanes_n(pl_storage_lanes(storage)), rng,
+                        true);
+    }
+    ck_assert_int_eq(pl_storage_release(storage, entries, n,
+                                        n - (pl_rng_below(rng, 4) == 0)),
+                     PL_OK);
+    check(storage);
+}
+
+/* Whatever is stored, read and evicted: never more than the bound (check() says
+ * so), what is kept is prefix-closed, and no eviction is in vain. */
+START_TEST(the_bound_holds_at_random)
+{
+    pl_rng_t rng = pl_rng_seed(pl_test_seed("bound"));
+
+    for (int run = 0; run < 60; run++) {
+        list_t before            = folder_of(4, 1 + (int)pl_rng_below(&rng, 30));
+        pl_storage_start_t start = start_of(&before, 1);
+        int n_lanes              = 1 + (int)pl_rng_below(&rng, 3);
+        int32_t pages            = 1 + (int32_t)pl_rng_below(&rng, 60);
+        int64_t bound            = (int64_t)n_lanes * pages +
+                        (int64_t)(pl_rng_below(&rng, 2) * 20);
+        pl_storage_t *storage =
+            open_bounded(n_lanes, n_lanes, pages, &start, bound, false);
+
+        check(storage);
+        for (int i = 0; i < 60; i++) {
+            store_at_random(storage, n_lanes, &rng, false);
+            if (pl_rng_below(&rng, 8) == 0) {
+                read_at_random(storage, &rng);
+            }
+        }
+        close_of(storage);
+    }
+}
+END_TEST
+
 static TCase *directory(void)
 {
     TCase *tcase = tcase_create("directory");
 
+    tcase_add_loop_test(tcase, a_smaller_tier_keeps_what_was_used_last, 0, 2);
+    tcase_add_test(tcase, what_does_not_help_stays);
+    tcase_add_test(tcase, the_bound_holds_at_random);
     tcase_add_test(tcase, a_page_is_known_by_its_prefix);
     tcase_add_loop_test(tcase, places_are_spread_over_the_ranks, 0, 2);
     tcase_add_loop_test(tcase, a_failed_write_takes_what_follows_along, 0, 2);
