@@ -377,6 +377,19 @@ static pl_status_t resume(pl_run_storage_t *storage, int32_t n_requests)
     return pl_run_prior_take(content->finished, n_requests, &storage->prior);
 }
 
+/* A disk that fails now is one that fails later: what is there can be read. */
+static pl_status_t prepare(pl_run_storage_t *storage, const char *folder)
+{
+    pl_status_t status = PL_OK;
+
+    if (!storage->read_only) {
+        status = pl_tier_prepare(folder, storage->files->ranks[0], storage->log,
+                                 &storage->lock);
+        storage->read_only = status == PL_ERR_IO;
+    }
+    return status == PL_ERR_IO ? PL_OK : status;
+}
+
 static pl_status_t open_folder(pl_run_storage_t *storage,
                                const pl_run_params_t *params)
 {
@@ -389,10 +402,7 @@ static pl_status_t open_folder(pl_run_storage_t *storage,
     if (folder == NULL) {
         return PL_OK;
     }
-    if (!storage->read_only) {
-        PL_TRY(pl_tier_prepare(folder, storage->files->ranks[0], storage->log,
-                               &storage->lock));
-    }
+    PL_TRY(prepare(storage, folder));
     PL_TRY(read_folder(storage, folder, params->engine.n_prefill));
     PL_TRY(resume(storage, params->source.count));
     storage->in_use = judge(storage, folder);

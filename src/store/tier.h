@@ -90,8 +90,10 @@ void pl_tier_content_free(pl_tier_content_t *content);
  * crash left between (names of files), and remove what it left unpublished
  * (.partial).  Rank 0, before the doors are opened; these have
  * a share in the lock, so that no other run writes while one of them can.
- * `files` may be NULL.  PL_ERR_INPUT: another run writes it; it holds something
- * else.  PL_ERR_IO. */
+ * `files` may be NULL.  PL_OK; PL_ERR_INPUT: another run writes it, it holds
+ * something else, it cannot be made, or not be written by this user;
+ * PL_ERR_MEMORY; PL_ERR_IO: the disk fails, which is said as a warning: nothing
+ * can be written, the folder can be read. */
 typedef struct pl_tier_lock pl_tier_lock_t;
 PL_MUST_CHECK pl_status_t pl_tier_prepare(const char *folder, pl_files_t *files,
                                           const pl_log_t *log,

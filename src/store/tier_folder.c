@@ -165,12 +165,36 @@ bool pl_tier_exists(const char *folder)
 
 /* ---- a run that writes ---- */
 
-static pl_status_t failed_at(const char *path, const char *what, int failed,
+static pl_status_t refuse_folder(const char *folder, const char *what,
+                                 int failed, const pl_log_t *log)
+{
+    pl_log(log, PL_LOG_ERROR,
+           "storage %s: cannot %s: %s; name a folder that can be made and that "
+           "you may write to",
+           folder, what, strerror(failed));
+    return PL_ERR_INPUT;
+}
+
+/* A folder that this user cannot write is a wrong one; what a disk does not do
+ * is no reason not to run. */
+static pl_status_t failed_at(const char *folder, const char *what, int failed,
                              const pl_log_t *log)
 {
-    pl_log(log, PL_LOG_ERROR, "storage %s: cannot %s: %s", path, what,
-           strerror(failed));
-    return PL_ERR_IO;
+    switch (failed) {
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return refuse_folder(folder, what, failed, log);
+    case ENOMEM:
+        pl_log(log, PL_LOG_ERROR, "storage %s: out of memory", folder);
+        return PL_ERR_MEMORY;
+    default:
+        pl_log(log, PL_LOG_WARN,
+               "storage %s: cannot %s: %s; nothing is stored, what is there "
+               "can be read",
+               folder, what, strerror(failed));
+        return PL_ERR_IO;
+    }
 }
 
 static pl_status_t make_folder(const char *folder, pl_files_t *files,
@@ -183,17 +207,17 @@ static pl_status_t make_folder(const char *folder, pl_files_t *files,
     if (stat(folder, &about) == 0) {
         return S_ISDIR(about.st_mode)
                    ? PL_OK
-                   : failed_at(folder, "make the folder", ENOTDIR, log);
+                   : refuse_folder(folder, "make the folder", ENOTDIR, log);
     }
     failed = pl_files_mkdir(files, folder);
-    if (failed == 0) {
-        copy = strdup(folder);
-        failed =
-            copy == NULL ? ENOMEM : pl_files_sync_folder(files, dirname(copy));
-        free(copy);
+    if (failed != 0) {
+        return refuse_folder(folder, "make the folder", failed, log);
     }
+    copy   = strdup(folder);
+    failed = copy == NULL ? ENOMEM : pl_files_sync_folder(files, dirname(copy));
+    free(copy);
     return failed == 0 ? PL_OK
-                       : failed_at(folder, "make the folder", failed, log);
+                       : failed_at(folder, "bring it to the disk", failed, log);
 }
 
 /* The lock of an open file, alone (LOCK_EX) or with others (LOCK_SH); closes it

@@ -393,6 +393,25 @@ class Resumes(Restart):
                 self.check()
                 shutil.rmtree(self.tier)
 
+    def test_a_disk_that_fails_at_the_start(self):
+        """... is said once: the run reads what is there, and writes nothing."""
+        cold = self.cold_run(STAMP)
+        for k in (2, 3, 4):  # a new folder: its name, its lock, a sync
+            found = self.fill(STAMP + ["--inject",
+                                       f"file=fail@rank:0,count:{k}"], c=3)
+            self.same(cold, found)
+            self.assertEqual(self.last.stderr.count("nothing is stored"), 1)
+            shutil.rmtree(self.tier)
+        self.fill(c=3)
+        before = contents(self.tier)
+        for k in (1, 2):  # an old one
+            found = self.kept(STAMP, 3, "--inject",
+                              f"file=fail@rank:0,count:{k}")
+            self.same(cold, found)
+            self.assertGreater(found.sum("storage_hit_tokens"), 0)
+            self.assertEqual(self.last.stderr.count("nothing is stored"), 1)
+            self.assertEqual(contents(self.tier), before)
+
     def test_other_requests_are_refused(self):
         self.fill()
         for args in (["--limit", 119], ["--offset", 1], ["--max-new", 7],

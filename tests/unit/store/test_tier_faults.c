@@ -321,6 +321,49 @@ START_TEST(a_full_disk_is_said_once_and_reads_go_on)
 }
 END_TEST
 
+/* Making the folder, taking its lock, ...: a warning, and the folder can be
+ * read; only a folder that cannot be made is an error. */
+START_TEST(a_disk_may_fail_at_the_start)
+{
+    tier_sample_t sample = tier_sample_make(folder, RANKS, SLOTS, &said.log);
+    bool is_there        = _i == 1;
+    pl_status_t status   = PL_ERR_IO;
+    int k;
+
+    if (is_there) {
+        ck_assert_int_eq(tier_sample_open(&sample), PL_OK);
+        ck_assert(tier_sample_store(&sample, 0, 0, 7));
+        ck_assert(tier_sample_publish(&sample));
+        tier_sample_close(&sample);
+    }
+    for (k = 1; status != PL_OK; k++) {
+        pl_inject_t inject   = inject_of("file=fail", 0, k);
+        pl_files_t *files    = NULL;
+        pl_tier_lock_t *lock = NULL;
+
+        ck_assert_int_eq(pl_files_open(&inject, 0, NULL, &files), PL_OK);
+        status = pl_tier_prepare(folder, files, &said.log, &lock);
+        pl_tier_release(lock);
+        pl_files_close(files);
+        if (status != PL_OK) {
+            ck_assert_int_eq(status,
+                             !is_there && (k == 1) ? PL_ERR_INPUT : PL_ERR_IO);
+            ck_assert_int_eq(said.n_lines, k);
+        }
+        if (!is_there) {
+            remove_folder();
+        }
+    }
+    ck_assert_int_ge(k, is_there ? 3 : 5);
+    if (is_there) {
+        sample.read_only = true;
+        ck_assert_int_eq(tier_sample_open(&sample), PL_OK);
+        ck_assert_int_eq(tier_sample_fetch(&sample, 0), 7);
+        tier_sample_close(&sample);
+    }
+}
+END_TEST
+
 START_TEST(a_flipped_bit_shows_in_the_digest)
 {
     pl_inject_t inject   = inject_of("flip=storage", 1, 1);
@@ -345,6 +388,7 @@ TCase *case_faults(void)
     tcase_add_loop_test(tests, every_step_may_be_the_last, 0,
                         sizeof(DEATHS) / sizeof(DEATHS[0]));
     tcase_add_test(tests, a_full_disk_is_said_once_and_reads_go_on);
+    tcase_add_loop_test(tests, a_disk_may_fail_at_the_start, 0, 2);
     tcase_add_test(tests, a_flipped_bit_shows_in_the_digest);
     return tests;
 }
