@@ -20,8 +20,7 @@ def tokens_by_source(file):
     admitted = requests["admitted_ns"][:]
     good = admitted >= 0
     sources = {tier: requests[f"{tier}_hit_tokens"][:][good].astype(np.int64)
-               for tier in ("device", "host", "storage")
-               if f"{tier}_hit_tokens" in requests}
+               for tier in ("device", "host", "storage")}
     prompt = requests["prompt_tokens"][:][good]
     sources["computed"] = prompt - sum(sources.values())
     return admitted[good] / 1e9, sources
@@ -32,6 +31,9 @@ def main():
         sys.exit(__doc__)
     with h5py.File(sys.argv[1], "r") as file:
         seconds, sources = tokens_by_source(file)
+    if len(seconds) == 0:
+        sys.exit(f"{sys.argv[1]}: no request was admitted in that run: all "
+                 "were finished before (--resume), or none has been yet")
 
     edges = np.linspace(0, max(seconds.max(), 1e-9), BINS + 1)
     binned = {source: np.histogram(seconds, edges, weights=tokens)[0]

@@ -48,6 +48,10 @@ def main():
         tiers = [(tier, *found) for tier in ("device", "host")
                  if (found := used_share(file, tier)) is not None]
 
+    if len(seconds) < 2:
+        sys.exit(f"{sys.argv[1]}: nothing happened in that run: all requests "
+                 "were finished before (--resume), or none has begun")
+
     figure, axes = plt.subplots(len(tiers), 1, sharex=True, squeeze=False,
                                 figsize=(9, 1 + 2.6 * len(tiers)),
                                 layout="constrained")

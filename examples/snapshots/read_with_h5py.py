@@ -31,9 +31,14 @@ def show_requests(file):
     prompt = requests["prompt_tokens"][:]
     print(f"\n{len(prompt)} requests with {prompt.sum()} prompt tokens on "
           f"{layout['n_lanes']} lanes, pages of {layout['page_tokens']} tokens")
-    for tier in ("device", "host"):
+    ran = requests["skipped"][:] == 0
+    if not ran.all():
+        print(f"{(~ran).sum()} of them were finished before that run "
+              "(--resume) and are no part of what follows")
+    for tier in ("device", "host", "storage"):
         hit = requests[f"{tier}_hit_tokens"][:].sum()
-        print(f"hit on {tier}: {hit} tokens, {hit / prompt.sum():.2%}")
+        print(f"hit on {tier}: {hit} tokens, "
+              f"{hit / max(prompt[ran].sum(), 1):.2%}")
 
     longest = int(prompt.argmax())
     tokens = items_of(requests, "tokens", longest)

@@ -22,10 +22,17 @@ class Examples(pl.Case):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.files = {name: os.path.join(cls.folder.name, f"{name}.h5")
-                     for name in ("small", "bare")}
+                     for name in ("small", "bare", "stored", "done")}
         bare = [*pl.SMALL, "--host-pages", "0", "--limit", "3",
                 "--events", "off", "--comm", "local"]
-        for name, args in (("small", pl.SMALL + pl.LOCAL8), ("bare", bare)):
+        tier = os.path.join(cls.folder.name, "tier")
+        fill = [*pl.SMALL, *pl.LOCAL8, "--storage", tier]
+        for name, args in (
+                ("small", pl.SMALL + pl.LOCAL8), ("bare", bare),
+                ("stored", fill), ("stored", [*pl.SMALL, *pl.LOCAL8, "--from",
+                                              tier]),
+                ("done", [*pl.SMALL, *pl.LOCAL8, "--from",
+                          cls.files["small"], "--resume"])):
             run = pl.Run(cls.program, *args, "--snapshot", cls.files[name])
             assert run.status == 0, str(run)
 
@@ -33,7 +40,7 @@ class Examples(pl.Case):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
-    def script(self, name, module, *args, status=0):
+    def script(self, name, module, *args, status=0, says=None):
         if importlib.util.find_spec(module) is None:
             self.skipTest(f"no Python module {module}")
         done = subprocess.run(
@@ -42,6 +49,8 @@ class Examples(pl.Case):
             env=dict(os.environ, MPLCONFIGDIR=self.folder.name))
         self.assertEqual((done.returncode, done.stderr if status == 0 else ""),
                          (status, ""), done.stderr)
+        if says is not None:
+            self.assertRegex(done.stderr, rf"\A{says}\Z")
         return done.stdout
 
     def path(self, name):
@@ -54,20 +63,29 @@ class Examples(pl.Case):
             self.assertIn(f"{len(snapshot.requests['home'])} requests with "
                           f"{snapshot.sum('prompt_tokens')} prompt tokens",
                           text)
-            for tier in ("device", "host"):
+            for tier in ("device", "host", "storage"):
                 self.assertIn(f"hit on {tier}: "
                               f"{snapshot.sum(tier + '_hit_tokens')} tokens",
                               text)
             self.assertIn("/lanes/device_free", text)
-            self.assertRegex(text, r"node \d+ was hit \d+ times")
+            self.assertIn("no node is in the prefix tree" if file ==
+                          self.files["done"] else " was hit ", text)
+        self.assertGreater(pl.Snapshot(self.files["stored"]).sum(
+            "storage_hit_tokens"), 0)
 
     def test_pandas(self):
-        for file in self.files.values():
+        for file in (self.files[n] for n in ("small", "bare", "stored")):
             snapshot = pl.Snapshot(file)
             text = self.script("tables_with_pandas.py", "pandas", file,
                                self.path("r.csv"))
             self.assertRegex(
-                text, rf"miss_new +{snapshot.sum('miss_new')}\n")
+                text, rf"miss_last_page +{snapshot.sum('miss_last_page')}\n")
+            tokens = {tier: snapshot.sum(f"{tier}_hit_tokens")
+                      for tier in ("device", "host", "storage")}
+            for tier, n in tokens.items():
+                self.assertRegex(text, rf"{tier}_hit_tokens +{n}\n")
+            self.assertRegex(text, "computed +" + str(
+                snapshot.sum("prompt_tokens") - sum(tokens.values())))
             with open(self.path("r.csv"), newline="", encoding="ascii") as f:
                 rows = list(csv.DictReader(f))
             self.assertEqual(
@@ -75,7 +93,8 @@ class Examples(pl.Case):
                 snapshot.requests["prompt_tokens"].tolist())
 
     def check_plot(self, script, words):
-        for which, kind in (("small", "svg"), ("bare", "png")):
+        for which, kind in (("stored", "svg"), ("small", "svg"),
+                            ("bare", "png")):
             plot = self.path(f"plot.{kind}")
             self.script(script, "matplotlib", self.files[which], plot)
             with open(plot, "rb") as f:
@@ -94,9 +113,22 @@ class Examples(pl.Case):
 
     def test_hits_by_tier(self):
         self.check_plot("plot_hits_by_tier.py",
-                        ("hit on device, ", "hit on host, ", "computed, ",
+                        ("hit on device, ", "hit on host, ",
+                         "hit on storage, ", "computed, ",
                          "prompt tokens [thousand]", "of all so far",
                          "virtual time of admission [s]"))
+
+    def test_nothing_to_see(self):
+        """Every request was finished before: a line, no traceback."""
+        for name, module in (("tables_with_pandas.py", "pandas"),
+                             ("plot_lane_occupancy.py", "matplotlib"),
+                             ("plot_hits_by_tier.py", "matplotlib")):
+            with self.subTest(name):
+                plot = self.path("nothing.png")
+                self.assertEqual(self.script(
+                    name, module, self.files["done"], plot, status=1,
+                    says=r".*done\.h5: no.* finished before .*\n"), "")
+                self.assertFalse(os.path.exists(plot))
 
     def test_usage(self):
         for name, module in (("read_with_h5py.py", "h5py"),
