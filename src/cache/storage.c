@@ -341,6 +341,11 @@ const pl_lanes_t *pl_storage_lanes(const pl_storage_t *storage)
     return storage->lanes;
 }
 
+int64_t pl_storage_n_indexed(const pl_storage_t *storage)
+{
+    return storage->n_kept - storage->n_new - storage->n_pending;
+}
+
 int64_t pl_storage_n_kept(const pl_storage_t *storage)
 {
     return storage->n_kept;

@@ -216,6 +216,9 @@ const pl_storage_counters_t *pl_storage_counters(const pl_storage_t *storage);
 
 const pl_lanes_t *pl_storage_lanes(const pl_storage_t *storage); /* own set */
 int64_t pl_storage_n_kept(const pl_storage_t *storage);
+/* Of them, where they lie now named by the last index that was published: what
+ * a later run can start with. */
+int64_t pl_storage_n_indexed(const pl_storage_t *storage);
 
 uint64_t pl_storage_state_hash(const pl_storage_t *storage);
 /* Recount: every place of the own set is free, being written, kept or dropped;

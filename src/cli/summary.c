@@ -89,6 +89,8 @@ static void storage_rows(const summary_t *s, pl_table_t *table)
     moves_row(table, "dropped from storage as bad", -1, c->dropped_pages, -1);
     moves_row(table, "kept on storage in the end", -1,
               pl_storage_n_kept(storage), -1);
+    moves_row(table, "of them in an index", -1, pl_storage_n_indexed(storage),
+              -1);
 }
 
 static pl_status_t print_moves(const summary_t *s)
@@ -251,6 +253,8 @@ static void add_storage(json_object *root, const summary_t *s)
                     c->publications_failed);
     pl_json_integer(root, "storage_kept_pages",
                     storage == NULL ? 0 : pl_storage_n_kept(storage));
+    pl_json_integer(root, "storage_indexed_pages",
+                    storage == NULL ? 0 : pl_storage_n_indexed(storage));
 }
 
 static void add_moves(json_object *root, const summary_t *s)

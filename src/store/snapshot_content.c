@@ -523,6 +523,7 @@ static void add_storage_counters(const pl_engine_t *engine,
         {"publications", c->publications},
         {"publications_failed", c->publications_failed},
         {"kept_pages", storage == NULL ? 0 : pl_storage_n_kept(storage)},
+        {"indexed_pages", storage == NULL ? 0 : pl_storage_n_indexed(storage)},
     };
 
     pl_content_group(content, "/counters/storage");

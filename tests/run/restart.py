@@ -240,6 +240,27 @@ class Chains(Restart):
         self.assertIn("first difference, in config: /config/storage_start: "
                       "'0' in A,", diff.stdout.decode())
 
+    def test_what_an_index_names_is_told(self):
+        """... whatever else was kept when the disk was full: as much is there
+        for another run."""
+        told = []
+        for inject in (["--inject", "file=fail@rank:0,count:40"],
+                       ["--inject", "disk=full@rank:0,count:60"],
+                       ["--inject", "disk=full@rank:1,count:9"], []):
+            said = self.run_program(*STAMP, *lanes(4), "--comm", "local",
+                                    "--storage", self.tier, "--json",
+                                    *inject).json()
+            there = pl.Run(self.program, self.tier, "--json",
+                           verb="check").json()["pages"]
+            self.assertEqual(said["storage_indexed_pages"], there, inject)
+            told.append((said["storage_kept_pages"], there))
+            shutil.rmtree(self.tier)
+        self.assertGreater(told[0][0], told[0][1], told)
+        self.assertEqual(*told[-1])
+        found = self.fill(c=4).storage
+        self.assertEqual((found["kept_pages"], found["indexed_pages"]),
+                         told[-1])
+
     def test_a_small_tier_evicts(self):
         cold = self.cold_run(STAMP)
         args = ["--storage-pages", 40]
