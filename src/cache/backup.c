@@ -79,7 +79,7 @@ static pl_status_t begin(pl_hicache_t *cache, pl_node_t *node,
 }
 
 pl_status_t pl_cache_backup(pl_hicache_t *cache, pl_node_t *node,
-                            bool write_back)
+                            pl_cache_copy_kind_t kind)
 {
     pl_cache_copy_t copy;
     pl_meta_t meta;
@@ -91,7 +91,7 @@ pl_status_t pl_cache_backup(pl_hicache_t *cache, pl_node_t *node,
     }
     PL_TRY(pl_cache_copies_reserve(cache));
     PL_TRY(pl_cache_copy_make(cache, node->n_pages, &copy));
-    copy.kind = write_back ? PL_COPY_WRITE_BACK : PL_COPY_BACKUP;
+    copy.kind = kind;
     memcpy(copy.device, node->device,
            (size_t)node->n_pages * sizeof(*copy.device));
     fill_owners(cache, &copy);
@@ -165,7 +165,7 @@ pl_status_t pl_hicache_prompt_done(pl_hicache_t *cache, pl_node_t *last)
             continue;
         }
         if (has_base(cache, node)) {
-            pl_status_t status = pl_cache_backup(cache, node, false);
+            pl_status_t status = pl_cache_backup(cache, node, PL_COPY_BACKUP);
 
             if ((status != PL_OK) && (status != PL_REFUSED_SHORT)) {
                 return status;

@@ -39,6 +39,11 @@ pl_status_t pl_cache_copies_reserve(pl_hicache_t *cache)
     return PL_OK;
 }
 
+static bool is_of_eviction(const pl_cache_copy_t *copy)
+{
+    return (copy->kind == PL_COPY_WRITE_BACK) || (copy->kind == PL_COPY_PREFIX);
+}
+
 pl_status_t pl_cache_copies_start(pl_hicache_t *cache, pl_cache_copy_t *copy)
 {
     const pl_node_t *node   = copy->anchor;
@@ -64,8 +69,8 @@ pl_status_t pl_cache_copies_start(pl_hicache_t *cache, pl_cache_copy_t *copy)
         return PL_ERR_INTERNAL;
     }
     cache->copies.items[cache->copies.n++] = *copy;
+    cache->n_write_backs += is_of_eviction(copy) ? 1 : 0;
     if (copy->kind == PL_COPY_WRITE_BACK) {
-        cache->n_write_backs++;
         pl_cache_count_lanes(cache, copy->device, copy->n_pages, 1,
                              cache->promised);
     }
@@ -95,8 +100,8 @@ pl_cache_copy_t pl_cache_copies_take(pl_hicache_t *cache, pl_cache_copy_t *copy)
 
     cache->copies.n--;
     memmove(copy, copy + 1, (cache->copies.n - i) * sizeof(*copy));
+    cache->n_write_backs -= is_of_eviction(&taken) ? 1 : 0;
     if (taken.kind == PL_COPY_WRITE_BACK) {
-        cache->n_write_backs--;
         pl_cache_count_lanes(cache, taken.device, taken.n_pages, -1,
                              cache->promised);
     }

@@ -232,6 +232,33 @@ static void note_victim(const hunt_t *hunt, const pl_node_t *leaf)
 
 /* ---- walking ---- */
 
+/* A leaf is written back, whose pages can go on to storage only if all before
+ * them are on the host: those that are not are backed up as well, from the root
+ * on, as far as there is room. */
+static pl_status_t back_up_prefix(pl_hicache_t *cache, const pl_node_t *leaf)
+{
+    const pl_node_t *root = pl_tree_root(cache->tree);
+    pl_status_t status    = PL_OK;
+
+    if ((cache->params.storage == NULL) ||
+        pl_storage_is_read_only(cache->params.storage)) {
+        return PL_OK;
+    }
+    while (status == PL_OK) {
+        pl_node_t *top = NULL;
+
+        for (pl_node_t *node = leaf->parent; node != root;
+             node            = node->parent) {
+            top = node->host.n_pages == 0 ? node : top;
+        }
+        if (top == NULL) {
+            return PL_OK;
+        }
+        status = pl_cache_backup(cache, top, PL_COPY_PREFIX);
+    }
+    return status == PL_REFUSED_SHORT ? PL_OK : status;
+}
+
 static pl_status_t evict_leaf(const hunt_t *hunt, pl_node_t *leaf)
 {
     pl_hicache_t *cache = hunt->cache;
@@ -244,10 +271,10 @@ static pl_status_t evict_leaf(const hunt_t *hunt, pl_node_t *leaf)
         return pl_cache_drop_device(cache, leaf);
     }
     if (cache->params.write_policy == PL_WRITE_BACK) {
-        pl_status_t status = pl_cache_backup(cache, leaf, true);
+        pl_status_t status = pl_cache_backup(cache, leaf, PL_COPY_WRITE_BACK);
 
         if (status != PL_REFUSED_SHORT) {
-            return status;
+            return status == PL_OK ? back_up_prefix(cache, leaf) : status;
         }
     }
     return pl_cache_remove(cache, leaf);

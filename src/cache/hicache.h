@@ -279,7 +279,9 @@ PL_MUST_CHECK pl_status_t pl_hicache_free(pl_hicache_t *cache,
 
 /* Evict device pages so that `deficits[lane]` more pages become free where
  * possible.  A leaf with a complete host copy loses its device pages; under
- * write_back another one is backed up, and its pages are free when that ends;
+ * write_back another one is backed up (with a storage tier that is written, so is
+ * all before it that the host lacks, as far as there is room: else it could not
+ * be stored), and its pages are free when that ends;
  * any other leaves the tree with all below (not while a page below is pinned).
  * What write-backs under way have promised counts as covered.  *pending_p:
  * pages that they will free, in all.  Stops when none qualifies; PL_OK also

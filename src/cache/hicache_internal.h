@@ -21,7 +21,9 @@
 typedef enum pl_cache_copy_kind {
     PL_COPY_LOAD,
     PL_COPY_BACKUP,
-    PL_COPY_WRITE_BACK /* a backup that frees its device pages at its end */
+    PL_COPY_WRITE_BACK, /* a backup that frees its device pages at its end */
+    PL_COPY_PREFIX /* a backup of what stands before a write-back: it holds what
+                      could go next */
 } pl_cache_copy_kind_t;
 
 /* A copy under way.  Its nodes are `anchor` and those above it that carry its
@@ -92,7 +94,7 @@ struct pl_hicache {
 
     PL_ARRAY(pl_cache_copy_t)
     copies;                /* under way, in the order they were begun */
-    int64_t n_write_backs; /* of these */
+    int64_t n_write_backs; /* of these, and of their prefixes */
     PL_ARRAY(pl_cache_store_t) stores;
     PL_ARRAY(pl_cache_fetch_t) fetches;
     int n_store_failures; /* in a row */
@@ -175,7 +177,7 @@ bool pl_cache_is_pinned_below(const pl_node_t *node);
 /* Begin a backup of a node without host copy.  PL_OK, PL_REFUSED_SHORT (no
  * room; nothing but host copies dropped), PL_ERR_*. */
 pl_status_t pl_cache_backup(pl_hicache_t *cache, pl_node_t *node,
-                            bool write_back);
+                            pl_cache_copy_kind_t kind);
 
 /* --- store.c */
 

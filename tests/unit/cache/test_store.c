@@ -107,6 +107,69 @@ START_TEST(a_store_is_tried_again_with_the_next_prompt)
 }
 END_TEST
 
+/* A leaf that is written back takes its prefix along to the host, so that it can
+ * be stored; without storage, or without room, it goes alone. */
+START_TEST(a_write_back_takes_its_prefix_along)
+{
+    pl_hicache_params_t params = rig_params(1, 32, _i == 2 ? 5 : 32);
+    pl_node_t *parent;
+
+    params.write_policy = PL_WRITE_BACK;
+    if (_i == 1) {
+        rig_open(&rig, params);
+    } else {
+        rig_open_stored(&rig, params, 32);
+    }
+    parent = rig_cold(&rig, 1, "0000");
+    rig_done(&rig, rig_below(&rig, parent, 1, "00"));
+    (void)rig_evict(&rig, 0, 2);
+    ck_assert_int_eq(rig.n_copies, _i == 0 ? 2 : 1);
+    ck_assert(rig.copies[0].write_back);
+    ck_assert_int_eq(rig.copies[0].n_pages, 2);
+    if (_i == 0) {
+        ck_assert(!rig.copies[1].write_back);
+        ck_assert_int_eq(rig.copies[1].n_pages, 4);
+    }
+    rig_end_all(&rig, true);
+    ck_assert_int_eq(rig.n_ios, _i == 0 ? 2 : 0);
+    for (int op = 1; op <= rig.n_ios; op++) {
+        rig_io_end(&rig, op, true, 0);
+    }
+    ck_assert(_i != 0 || is_kept(1, 6));
+    rig_check(&rig);
+    rig_close(&rig);
+}
+END_TEST
+
+/* What such a backup holds is waited for like the write-back itself. */
+START_TEST(who_is_short_waits_for_the_prefix_too)
+{
+    const pl_owner_t owners[5] = {0};
+    pl_hicache_params_t params = rig_params(1, 8, 32);
+    pl_hicache_try_t go        = {0};
+    pl_page_t pages[5];
+    pl_node_t *parent;
+
+    params.write_policy = PL_WRITE_BACK;
+    rig_open_stored(&rig, params, 32);
+    parent = rig_cold(&rig, 1, "0000");
+    rig_done(&rig, rig_below(&rig, parent, 1, "00"));
+    (void)rig_evict(&rig, 0, 2);
+    rig_end(&rig, 1, true);
+    ck_assert_int_eq(pl_hicache_extend(rig.cache, owners, 5, pages, &go),
+                     PL_REFUSED_SHORT);
+    ck_assert(go.wait);
+    rig_end(&rig, 2, true);
+    ck_assert_int_eq(pl_hicache_extend(rig.cache, owners, 5, pages, &go),
+                     PL_OK);
+    ck_assert_int_eq(pl_hicache_free(rig.cache, pages, 5), PL_OK);
+    rig_io_end(&rig, 1, true, 0);
+    rig_io_end(&rig, 2, true, 0);
+    rig_check(&rig);
+    rig_close(&rig);
+}
+END_TEST
+
 /* ---- what is held meanwhile ---- */
 
 /* A split cuts what a store holds; both halves are free after its end. */
@@ -301,6 +364,8 @@ static TCase *stores(void)
     tcase_add_loop_test(tcase, a_store_rides_behind_its_backup, 0, 3);
     tcase_add_loop_test(tcase, a_store_waits_for_its_prefix, 0, 2);
     tcase_add_test(tcase, a_store_is_tried_again_with_the_next_prompt);
+    tcase_add_loop_test(tcase, a_write_back_takes_its_prefix_along, 0, 3);
+    tcase_add_test(tcase, who_is_short_waits_for_the_prefix_too);
     tcase_add_test(tcase, a_node_may_be_split_under_a_store);
     tcase_add_loop_test(tcase, a_bad_copy_leaves_its_pages_to_the_store, 0, 2);
     return tcase;
