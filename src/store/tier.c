@@ -20,7 +20,11 @@ bool pl_tier_hits(pl_tier_t *tier, pl_inject_point_t point)
 
 void pl_tier_give_up(pl_tier_t *tier, const char *why)
 {
-    if (atomic_exchange(&tier->can_write, false)) {
+    if (!atomic_exchange(&tier->can_write, false)) {
+        return;
+    }
+    tier->said = pl_tier_speak_first(tier->folder);
+    if (tier->said != -1) {
         pl_log(
             tier->params.log, PL_LOG_WARN,
             "storage %s, rank %d: %s; nothing more is stored from here, what "
@@ -268,6 +272,9 @@ static void free_tier(pl_tier_t *tier)
     if (tier->lock >= 0) {
         (void)close(tier->lock);
     }
+    if (tier->said >= 0) {
+        (void)close(tier->said);
+    }
     free(tier->folder);
     free(tier);
 }
@@ -298,6 +305,7 @@ static pl_status_t fill(pl_tier_t *tier, const pl_tier_params_t *params)
     tier->door.ops      = &OPS;
     tier->params        = *params;
     tier->next_ticket   = 1;
+    tier->said          = -1;
     tier->segment_slots = pl_segment_slots(params->identity.page_bytes);
     tier->lock   = params->read_only ? -1 : pl_tier_share(params->folder);
     tier->folder = strdup(params->folder);

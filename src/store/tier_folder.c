@@ -254,6 +254,22 @@ static pl_status_t take_lock(const char *folder, pl_files_t *files,
     return PL_OK;
 }
 
+int pl_tier_speak_first(const char *folder)
+{
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd < 0) {
+        return -2;
+    }
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        bool is_taken = errno == EWOULDBLOCK;
+
+        (void)close(fd);
+        return is_taken ? -1 : -2;
+    }
+    return fd;
+}
+
 int pl_tier_share(const char *folder)
 {
     char *path = pl_tier_path(folder, PL_TIER_LOCK);

@@ -55,6 +55,7 @@ typedef struct pl_tier {
     pl_tier_params_t params; /* folder and texts are copies */
     char *folder;
     int lock;             /* a share in the folder's, if it writes; or -1 */
+    int said;             /* pl_tier_speak_first; negative before */
     pl_tier_index_t self; /* identity alone */
     uint64_t identity;    /* its hash */
     int32_t segment_slots;
