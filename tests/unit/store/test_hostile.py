@@ -252,7 +252,7 @@ class Test:
             with open(path, "wb") as file:
                 file.write(data)
             self.refused(what, path, path)
-        self.refused("a folder", self.folder, "no regular file")
+        self.refused("a folder", self.folder, "it is a folder")
         self.refused("no file", self.folder + "/no", "No such file")
         fifo = f"{self.folder}/fifo"
         os.mkfifo(fifo)
