@@ -89,6 +89,13 @@ static bool is_seal(const char *text, uint64_t n, uint64_t *digest_p)
     return memcmp(again, text, PL_SEAL_BYTES) == 0;
 }
 
+bool pl_seal_fits(const char text[PL_SEAL_BYTES], uint64_t n)
+{
+    uint64_t digest;
+
+    return is_seal(text, n, &digest);
+}
+
 /* What the seal says, if there is one. */
 typedef struct seal {
     bool is_there;

@@ -31,6 +31,10 @@ void pl_seal_text(uint64_t digest, uint64_t n, char text[PL_SEAL_BYTES]);
  * Whether it is the right one is not looked at. */
 bool pl_seal_is(const char text[PL_SEAL_BYTES]);
 
+/* Is it the seal of a file with n bytes before it, whatever these are?  To ask
+ * before so many are read. */
+bool pl_seal_fits(const char text[PL_SEAL_BYTES], uint64_t n);
+
 /* PL_OK: whole, or without a seal.  PL_ERR_INPUT: not what was written, or it
  * cannot be read. */
 PL_MUST_CHECK pl_status_t pl_seal_check(const char *path, const pl_log_t *log);

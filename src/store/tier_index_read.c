@@ -18,6 +18,9 @@
 
 enum { MOST_RANKS = PL_MAX_RANKS, MOST_LAYERS = 65536, NAME_BYTES = 32 };
 #define MOST_STAMP (INT64_MAX / 2)
+#define NOT_WHOLE                                                              \
+    "its bytes are not those that were written: the index is damaged or not "  \
+    "whole"
 
 typedef struct reader {
     const char *path;
@@ -44,6 +47,13 @@ static pl_status_t refuse(const reader_t *reader, const char *format, ...)
 
 /* ---- the file ---- */
 
+static pl_status_t cannot_read(const reader_t *reader)
+{
+    pl_log(reader->log, PL_LOG_ERROR, "cannot read %s: %s", reader->path,
+           errno == 0 ? "it ends too soon" : strerror(errno));
+    return PL_ERR_IO;
+}
+
 static pl_status_t read_bytes(reader_t *reader, int fd, size_t n)
 {
     uint8_t *bytes     = malloc(n);
@@ -57,11 +67,26 @@ static pl_status_t read_bytes(reader_t *reader, int fd, size_t n)
     reader->bytes = bytes;
     reader->n     = n;
     if (!pl_segment_read(fd, &piece, 1, 0)) {
-        pl_log(reader->log, PL_LOG_ERROR, "cannot read %s: %s", reader->path,
-               errno == 0 ? "it ends too soon" : strerror(errno));
-        return PL_ERR_IO;
+        return cannot_read(reader);
     }
     return PL_OK;
+}
+
+/* Before all of it is read, which may be much: does it end as an index does? */
+static pl_status_t read_sealed(reader_t *reader, int fd, uint64_t n)
+{
+    char seal[PL_SEAL_BYTES];
+    struct iovec piece = {seal, sizeof(seal)};
+
+    if (n < PL_SEAL_BYTES) {
+        return refuse(reader, "is no index of a storage tier");
+    }
+    if (!pl_segment_read(fd, &piece, 1, n - PL_SEAL_BYTES)) {
+        return cannot_read(reader);
+    }
+    return pl_seal_fits(seal, n - PL_SEAL_BYTES)
+               ? read_bytes(reader, fd, (size_t)n)
+               : refuse(reader, NOT_WHOLE);
 }
 
 static pl_status_t read_file(reader_t *reader)
@@ -71,17 +96,16 @@ static pl_status_t read_file(reader_t *reader)
     pl_status_t status;
 
     if ((fd < 0) || (fstat(fd, &about) != 0)) {
-        pl_log(reader->log, PL_LOG_ERROR, "cannot read %s: %s", reader->path,
-               strerror(errno));
+        status = cannot_read(reader);
         if (fd >= 0) {
             (void)close(fd);
         }
-        return PL_ERR_IO;
+        return status;
     }
     if (!S_ISREG(about.st_mode) || (about.st_size == 0)) {
         status = refuse(reader, "is no index of a storage tier");
     } else {
-        status = read_bytes(reader, fd, (size_t)about.st_size);
+        status = read_sealed(reader, fd, (uint64_t)about.st_size);
     }
     (void)close(fd);
     return status;
@@ -100,8 +124,7 @@ static pl_status_t check_seal(reader_t *reader)
     }
     pl_seal_text(pl_seal_digest(reader->bytes, n), n, seal);
     if (memcmp(seal, reader->bytes + n, PL_SEAL_BYTES) != 0) {
-        return refuse(reader, "its bytes are not those that were written: the "
-                              "index is damaged or not whole");
+        return refuse(reader, NOT_WHOLE);
     }
     n -= PL_TIER_LAST_BYTES;
     memcpy(last, reader->bytes + n, PL_TIER_LAST_BYTES);

@@ -302,8 +302,10 @@ START_TEST(a_damaged_index_is_none)
         change("index.h5", -200, 1);
     } else if (_i == 2) {
         shorten("index.h5", 500);
-    } else {
+    } else if (_i == 3) {
         shorten("index.h5", 0);
+    } else { /* nobody reads a hole of that size to find that it is none */
+        shorten("index.h5", (off_t)1 << 40);
     }
     sample = open_sample(2, SLOTS);
     ck_assert_ptr_nonnull(sample.content.mismatch);
@@ -604,7 +606,7 @@ TCase *case_not_ours(void)
     tcase_add_test(tests, one_run_at_a_time_writes);
     tcase_add_test(tests, other_files_are_left_alone);
     tcase_add_test(tests, readers_touch_nothing);
-    tcase_add_loop_test(tests, a_damaged_index_is_none, 0, 4);
+    tcase_add_loop_test(tests, a_damaged_index_is_none, 0, 5);
     tcase_add_loop_test(tests, damaged_segments_are_misses, 0, 8);
     tcase_add_test(tests, an_index_that_cannot_be_read);
     tcase_add_test(tests, a_segment_that_cannot_be_read);
