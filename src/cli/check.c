@@ -13,9 +13,13 @@ static pl_status_t print_table(const char *path,
     pl_table_t *table;
     pl_status_t status;
 
-    printf("# %s: %s, %" PRId64 " pages, %" PRId64 " of them good\n", path,
+    printf("# %s: %s, %" PRId64 " pages, %" PRId64 " of them good", path,
            report->is_snapshot ? "snapshot" : "storage tier", report->pages,
            report->good);
+    if (report->behind > 0) {
+        printf(", %" PRId64 " behind one that is not", report->behind);
+    }
+    printf("\n");
     if (pl_check_total(report) == 0) {
         printf("nothing is wrong\n");
         return PL_OK;
@@ -45,6 +49,7 @@ static pl_status_t print_json(const char *path, const pl_check_report_t *report)
     pl_json_text(root, "kind", report->is_snapshot ? "snapshot" : "tier");
     pl_json_integer(root, "pages", report->pages);
     pl_json_integer(root, "good_pages", report->good);
+    pl_json_integer(root, "pages_behind", report->behind);
     pl_json_integer(root, "findings", pl_check_total(report));
     pl_json_integer(root, "repaired", report->is_repaired ? 1 : 0);
     for (int i = 0; i < PL_CHECK_KINDS; i++) {

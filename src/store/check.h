@@ -52,6 +52,7 @@ typedef struct pl_check_report {
     int64_t pages;    /* that are named: by the index, or by the tree */
     int64_t good;     /* of them, proven good with all that they need; of a
                          snapshot: those that nothing was found about */
+    int64_t behind;   /* of a tier: not good for a page before them alone */
     int64_t bytes;    /* read */
     bool is_repaired; /* what was found is no more */
 } pl_check_report_t;

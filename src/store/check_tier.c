@@ -523,6 +523,7 @@ static pl_status_t count_good(pl_check_tier_t *check, row_t *rows)
                         rows + index->n_entries);
 
             if ((parent == NULL) || (check->is_bad[parent->entry] != 0)) {
+                check->report->behind += check->is_bad[i] == 0 ? 1 : 0;
                 check->is_bad[i] = 1;
             }
         }

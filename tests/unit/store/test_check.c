@@ -343,6 +343,10 @@ START_TEST(what_is_wrong_is_found_and_repaired)
     ck_assert_int_ne(report.found[CASES[i].kind].first[0], '\0');
     good = report.good;
     expect_good(i, is_many, good);
+    /* Each page is good, found, or behind one that is not good. */
+    ck_assert_int_ge(report.behind, 0);
+    ck_assert_int_le(report.pages - good - report.behind,
+                     pl_check_total(&report));
     report = look(false);
     ck_assert_int_eq(report.good, good); /* looking changes nothing */
 
