@@ -1,5 +1,6 @@
 /* Pages by owner, chosen on the GPU: the free lists of lanes as bits. */
 #include "launch.cuh"
+#include "scan.cuh"
 
 namespace {
 
@@ -10,35 +11,10 @@ constexpr int WARPS   = THREADS / 32;
 __device__ int32_t sum_before(int32_t value, int32_t *warp_sums,
                               int32_t *total_p)
 {
-    const int lane = (int)(threadIdx.x % 32);
-    const int warp = (int)(threadIdx.x / 32);
-    int32_t sum    = value;
+    int32_t sum = pl_sum_up_to<WARPS>(value, warp_sums);
 
-#pragma unroll
-    for (int by = 1; by < 32; by *= 2) {
-        int32_t left = __shfl_up_sync(~0U, sum, by);
-
-        sum += lane >= by ? left : 0;
-    }
-    __syncthreads(); /* the sums of the last call have been read */
-    if (lane == 31) {
-        warp_sums[warp] = sum;
-    }
-    __syncthreads();
-    if (warp == 0) {
-        int32_t whole = warp_sums[lane];
-
-#pragma unroll
-        for (int by = 1; by < WARPS; by *= 2) {
-            int32_t left = __shfl_up_sync(~0U, whole, by);
-
-            whole += lane >= by ? left : 0;
-        }
-        warp_sums[lane] = whole;
-    }
-    __syncthreads();
     *total_p = warp_sums[WARPS - 1];
-    return sum - value + (warp > 0 ? warp_sums[warp - 1] : 0);
+    return sum - value;
 }
 
 /* One block a lane: how many of its pages are wanted, how many are lacking. */

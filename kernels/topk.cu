@@ -9,6 +9,7 @@
  * is the same in either case.  It becomes a bit for each position, and the bits
  * ascending positions. */
 #include "launch.cuh"
+#include "scan.cuh"
 
 namespace {
 
@@ -47,39 +48,6 @@ struct shared_t {
     int32_t n_listed;
 };
 
-/* Sum of the values of this thread and those before it. */
-__device__ int32_t sum_up_to(int32_t value, int32_t *warp_sums)
-{
-    const int lane = (int)(threadIdx.x % 32);
-    const int warp = (int)(threadIdx.x / 32);
-    int32_t sum    = value;
-
-#pragma unroll
-    for (int by = 1; by < 32; by *= 2) {
-        int32_t left = __shfl_up_sync(~0U, sum, by);
-
-        sum += lane >= by ? left : 0;
-    }
-    __syncthreads();
-    if (lane == 31) {
-        warp_sums[warp] = sum;
-    }
-    __syncthreads();
-    if (warp == 0) {
-        int32_t whole = warp_sums[lane];
-
-#pragma unroll
-        for (int by = 1; by < WARPS; by *= 2) {
-            int32_t left = __shfl_up_sync(~0U, whole, by);
-
-            whole += lane >= by ? left : 0;
-        }
-        warp_sums[lane] = whole;
-    }
-    __syncthreads();
-    return sum + (warp > 0 ? warp_sums[warp - 1] : 0);
-}
-
 __device__ void clear(uint32_t *words, int32_t n)
 {
     for (int32_t i = (int32_t)threadIdx.x; i < n; i += THREADS) {
@@ -106,7 +74,7 @@ __device__ void find_digit(shared_t *shared, int32_t rank)
 
     __syncthreads();
     count = digit >= 0 ? (int32_t)shared->histogram[digit] : 0;
-    above = sum_up_to(count, shared->warp_sums) - count;
+    above = pl_sum_up_to<WARPS>(count, shared->warp_sums) - count;
     if ((above < rank) && (above + count >= rank)) {
         shared->digit = (uint32_t)digit;
         shared->rank  = rank - above;
@@ -300,7 +268,7 @@ __device__ void choose_by_passes(shared_t *shared, const float *row, int32_t n,
         uint32_t key = i < n ? order_key(__ldg(row + i)) : 0;
         bool is_tie  = (i < n) && (key == prefix);
         int32_t tie =
-            ties_done + sum_up_to(is_tie ? 1 : 0, shared->warp_sums);
+            ties_done + pl_sum_up_to<WARPS>(is_tie ? 1 : 0, shared->warp_sums);
         uint32_t word =
             __ballot_sync(~0U, ((i < n) && (key > prefix)) ||
                                    (is_tie && (tie <= n_ties)));
@@ -324,7 +292,7 @@ __device__ void write_positions(shared_t *shared, const uint32_t *bits,
         int32_t w     = from + (int32_t)threadIdx.x;
         uint32_t word = w < n_words ? bits[w] : 0;
         int32_t count = __popc(word);
-        int32_t at    = done + sum_up_to(count, shared->warp_sums) - count;
+        int32_t at    = done + pl_sum_up_to<WARPS>(count, shared->warp_sums) - count;
 
         for (; word != 0; word &= word - 1) {
             positions[at++] = w * 32 + __ffs((int)word) - 1;
