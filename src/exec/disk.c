@@ -346,36 +346,38 @@ static void stamp(pl_exec_t *exec, const pl_disk_io_t *io, int32_t i, bool good)
         .position = position_of(exec, io, i), .rows = exec->page_tokens};
 }
 
+/* The first page of its kind is told, further ones are counted. */
+static void warn_of_page(const pl_exec_t *exec, const pl_disk_io_t *io,
+                         int32_t i, const char *what, bool *warned_p)
+{
+    if (!*warned_p) {
+        pl_log(exec->log, PL_LOG_WARN,
+               "storage: page %" PRId32 " of request %" PRId32 " (set %" PRId32
+               ", rank %" PRId32 ", slot %" PRId32
+               ") %s, and further such pages are counted",
+               io->first_page + io->pages[i].index, io->request,
+               io->places[i].set, io->places[i].rank, io->places[i].slot, what);
+        *warned_p = true;
+    }
+}
+
 static void note_bad(pl_exec_t *exec, pl_disk_ios_t *ios,
                      const pl_disk_io_t *io, int32_t i)
 {
     exec->counters->bad_storage_pages++;
-    if (!ios->warned) {
-        pl_log(exec->log, PL_LOG_WARN,
-               "storage: page %" PRId32 " of request %" PRId32 " (set %" PRId32
-               ", rank %" PRId32 ", slot %" PRId32
-               ") is not what was written there; it is computed anew, and "
-               "further such pages are counted",
-               io->first_page + io->pages[i].index, io->request,
-               io->places[i].set, io->places[i].rank, io->places[i].slot);
-        ios->warned = true;
-    }
+    warn_of_page(exec, io, i,
+                 "is not what was written there; it is computed anew",
+                 &ios->warned);
 }
 
 static void note_unread(pl_exec_t *exec, pl_disk_ios_t *ios,
                         const pl_disk_io_t *io, int32_t i)
 {
     exec->counters->unread_storage_pages++;
-    if (!ios->warned_unread) {
-        pl_log(exec->log, PL_LOG_WARN,
-               "storage: page %" PRId32 " of request %" PRId32 " (set %" PRId32
-               ", rank %" PRId32 ", slot %" PRId32
-               ") could not be read; it is computed anew and stays for another "
-               "time, and further such pages are counted",
-               io->first_page + io->pages[i].index, io->request,
-               io->places[i].set, io->places[i].rank, io->places[i].slot);
-        ios->warned_unread = true;
-    }
+    warn_of_page(exec, io, i,
+                 "could not be read; it is computed anew and stays for another "
+                 "time",
+                 &ios->warned_unread);
 }
 
 /* `mine`: of the pages of this rank; the result: of the operation's. */
