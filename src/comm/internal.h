@@ -14,6 +14,12 @@ PL_MUST_CHECK pl_status_t pl_comm_check(int n_ranks, int n_prefill,
 void pl_comm_rank_list(const bool *set, int n_ranks, char *text,
                        size_t n_bytes);
 
+/* Rows of the pages by owner, in view order within one: gather->rows.  Owner r
+ * has counts[r] pages from row first[r] on; counts [n_lanes], first [n_lanes +
+ * 1]. */
+void pl_comm_owner_major(const pl_gather_t *gather, int n_lanes,
+                         int32_t *counts, int32_t *first);
+
 /* Where the pages of a rank's store of a part begin: slot i at i * stride. */
 static inline uint8_t *pl_comm_store(const pl_comm_region_t *region,
                                      const pl_gather_part_t *part)

@@ -9,27 +9,6 @@
 
 #include "comm/mpi_comm.h"
 
-/* Pages by owner, and where each owner's begin; rows from that. */
-static void lay_out(pl_mpi_t *self, const pl_gather_t *gather)
-{
-    int n_lanes = self->comm.n_prefill;
-
-    memset(self->counts, 0, (size_t)n_lanes * sizeof(*self->counts));
-    for (int32_t i = 0; i < gather->n_pages; i++) {
-        self->counts[pl_page_owner(gather->pages[i], n_lanes)]++;
-    }
-    self->first[0] = 0;
-    for (int owner = 0; owner < n_lanes; owner++) {
-        self->first[owner + 1] = self->first[owner] + self->counts[owner];
-        self->counts[owner]    = 0;
-    }
-    for (int32_t i = 0; i < gather->n_pages; i++) {
-        int owner = pl_page_owner(gather->pages[i], n_lanes);
-
-        gather->rows[i] = self->first[owner] + self->counts[owner]++;
-    }
-}
-
 static void copy_own(const pl_mpi_t *self, const pl_gather_t *gather,
                      const pl_gather_part_t *part)
 {
@@ -127,7 +106,7 @@ pl_status_t pl_mpi_gather(pl_comm_t *comm, const pl_gather_t *gather)
     if (self->broken) {
         return PL_ERR_COMM;
     }
-    lay_out(self, gather);
+    pl_comm_owner_major(gather, comm->n_prefill, self->counts, self->first);
     PL_TRY(reserve(self, gather));
     for (int p = 0; p < gather->n_parts; p++) {
         post_receives(self, gather, p);
