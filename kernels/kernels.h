@@ -199,6 +199,64 @@ PL_MUST_CHECK pl_status_t pl_cuda_expert_sort(const int32_t *experts,
                                               pl_cuda_stream_t stream);
 int64_t pl_cuda_expert_sort_scratch(int32_t n_pairs, int32_t n_experts);
 
+/* ---- grouped.cu ---- */
+
+/* Products over the experts of a layer.  How many pairs (token, expert) each
+ * has only the GPU knows (pl_cuda_expert_sort): place i in the order of experts
+ * is pair order[i], of token order[i] / per_token, and expert e has the places
+ * starts[e] .. starts[e + 1] - 1.  Without `order`: pair i at place i.  Without
+ * `starts`: one expert has all (a dense product whose rows do not know the
+ * batch). */
+typedef struct pl_cuda_groups {
+    const int32_t *order;  /* [n_pairs], or NULL: rows by place only */
+    const int32_t *starts; /* [n_experts + 1], or NULL: n_experts is 1 */
+    int32_t n_pairs, n_experts, per_token;
+} pl_cuda_groups_t;
+
+typedef enum pl_cuda_dtype { PL_CUDA_F32, PL_CUDA_BF16 } pl_cuda_dtype_t;
+
+/* The row of a matrix that belongs to place i. */
+typedef enum pl_cuda_row_of {
+    PL_CUDA_ROW_OF_PLACE, /* i */
+    PL_CUDA_ROW_OF_PAIR,  /* order[i] */
+    PL_CUDA_ROW_OF_TOKEN  /* order[i] / per_token: to read from only */
+} pl_cuda_row_of_t;
+
+typedef struct pl_cuda_rows {
+    void *at; /* a multiple of 16 */
+    pl_cuda_dtype_t dtype;
+    pl_cuda_row_of_t row_of;
+    size_t stride; /* elements from one row to the next */
+} pl_cuda_rows_t;
+
+/* Weights: pointers to matrices [rows][cols], each at a multiple of 16 bytes. */
+typedef struct pl_cuda_experts {
+    const void *const *weights; /* [n_experts], on the device */
+    const void *const *up;      /* the same, or NULL */
+    pl_cuda_dtype_t dtype;
+    int32_t rows, cols;
+} pl_cuda_experts_t;
+
+/* out[i][r] = sum_c x[i][c] * weights[e][r][c] for each place i of expert e, or,
+ * with up, silu(that) * sum_c x[i][c] * up[e][r][c].  x has the weights' dtype;
+ * out is float32, or bf16 if they are.  Sums are float32, over ascending c in an
+ * order that only rows and cols decide.  float32: a chain of fused
+ * multiply-adds.  bf16 with cols and x's stride multiples of 8: tensor cores,
+ * 16 columns a step; other bf16: as float32.  Reference: pl_linear, pl_mlp. */
+PL_MUST_CHECK pl_status_t pl_cuda_grouped_product(
+    const pl_cuda_groups_t *groups, const pl_cuda_experts_t *experts,
+    const pl_cuda_rows_t *x, const pl_cuda_rows_t *out,
+    pl_cuda_stream_t stream);
+
+/* sum[t][c] = weights[t][0] * out[t][0][c] + weights[t][1] * out[t][1][c] + ...
+ * in this order from zero, each step rounded: what add_expert of
+ * transformer_mlp.c adds for a token whose experts ascend.  y[t][c] becomes the
+ * sum or, with `adds`, y[t][c] + sum.  out [n][per_token][width] (rows by pair),
+ * weights [n][per_token], y [n][width], all float32. */
+PL_MUST_CHECK pl_status_t pl_cuda_combine_experts(
+    const float *out, const float *weights, int32_t n, int32_t per_token,
+    int32_t width, bool adds, float *y, pl_cuda_stream_t stream);
+
 /* ---- digest.cu ---- */
 
 /* A page whose rows are hashed: where it lies, how many rows it has, and the
