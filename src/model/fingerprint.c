@@ -68,6 +68,7 @@ static size_t item_bytes(pl_dtype_t dtype)
     case PL_F16:
         return 2;
     case PL_F8_E4M3:
+    case PL_DRAWN:
         break;
     }
     return 1;
@@ -97,6 +98,11 @@ static uint64_t fold_tensor(uint64_t h, const pl_tensor_t *t, size_t n_samples)
     h = pl_fold64(h, (uint64_t)t->dtype);
     h = pl_fold64(h, (uint64_t)(uint32_t)t->rows);
     h = pl_fold64(h, (uint64_t)(uint32_t)t->cols);
+    if (t->dtype == PL_DRAWN) {
+        h = pl_fold64(h, t->drawing.stream);
+        h = fold_real(h, (double)t->drawing.mean);
+        return fold_real(h, (double)t->drawing.scale);
+    }
     if ((t->bytes == NULL) || (n == 0)) {
         return pl_fold64(h, 0);
     }

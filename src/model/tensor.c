@@ -29,9 +29,9 @@ static void part_e4m3(const pl_tensor_t *tensor, const uint8_t *row, int32_t r,
 void pl_tensor_part(const pl_tensor_t *tensor, int32_t r, int32_t first,
                     int32_t n, float *out)
 {
+    const size_t row     = (size_t)r * (size_t)tensor->cols;
+    const size_t at      = row + (size_t)first;
     const uint8_t *bytes = tensor->bytes;
-    size_t row           = (size_t)r * (size_t)tensor->cols;
-    size_t at            = row + (size_t)first;
 
     switch (tensor->dtype) {
     case PL_F32:
@@ -45,6 +45,11 @@ void pl_tensor_part(const pl_tensor_t *tensor, int32_t r, int32_t first,
         break;
     case PL_F8_E4M3:
         part_e4m3(tensor, bytes + row, r, first, n, out);
+        break;
+    case PL_DRAWN:
+        for (int32_t i = 0; i < n; i++) {
+            out[i] = pl_drawn_value(&tensor->drawing, at + (size_t)i);
+        }
         break;
     }
 }

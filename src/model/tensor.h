@@ -10,4 +10,8 @@
 void pl_tensor_part(const pl_tensor_t *tensor, int32_t r, int32_t first,
                     int32_t n, float *out);
 
+/* Value i of a random tensor: mean + scale * n, n close to a normal
+ * distribution (model/weights_random.c).  Pure; the same on every machine. */
+float pl_drawn_value(const pl_drawing_t *drawing, uint64_t i);
+
 #endif /* PL_MODEL_TENSOR_H */

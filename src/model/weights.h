@@ -14,7 +14,20 @@
 
 #include "model/config.h"
 
-typedef enum pl_dtype { PL_F32, PL_BF16, PL_F16, PL_F8_E4M3 } pl_dtype_t;
+typedef enum pl_dtype {
+    PL_F32,
+    PL_BF16,
+    PL_F16,
+    PL_F8_E4M3,
+    PL_DRAWN /* no bytes: values are drawn when they are asked for */
+} pl_dtype_t;
+
+/* What the values of a random tensor are drawn from: value i is that of
+ * pl_drawn_value (model/tensor.h). */
+typedef struct pl_drawing {
+    uint64_t stream;
+    float mean, scale;
+} pl_drawing_t;
 
 /* A matrix [rows][cols] (row = output), or a vector (rows = 1).  F8_E4M3 has
  * one float32 scale per 128 x 128 block: scale[(r / 128) * scale_cols + c /
@@ -22,9 +35,11 @@ typedef enum pl_dtype { PL_F32, PL_BF16, PL_F16, PL_F8_E4M3 } pl_dtype_t;
 typedef struct pl_tensor {
     pl_dtype_t dtype;
     int32_t rows, cols;
-    const void *bytes;  /* row-major; NULL: the tensor is not there */
+    const void *bytes;  /* row-major; NULL: DRAWN, or (rows 0) the tensor is
+                           not there */
     const float *scale; /* F8_E4M3 only */
     int32_t scale_cols;
+    pl_drawing_t drawing; /* DRAWN only */
 } pl_tensor_t;
 
 /* Row r as float32 (cols of them). */
@@ -66,6 +81,13 @@ PL_MUST_CHECK pl_status_t pl_weights_open(const char *dir,
 PL_MUST_CHECK pl_status_t pl_weights_random(const pl_model_config_t *config,
                                             uint64_t seed, const pl_log_t *log,
                                             pl_weights_t **weights_p);
+
+/* The same values in tensors of dtype DRAWN, which take no memory: for a GPU,
+ * which draws them itself.  What computes on the host (model/ops.h) takes none
+ * of these. */
+PL_MUST_CHECK pl_status_t pl_weights_drawn(const pl_model_config_t *config,
+                                           uint64_t seed, const pl_log_t *log,
+                                           pl_weights_t **weights_p);
 void pl_weights_close(pl_weights_t *weights); /* NULL is allowed */
 
 #endif /* PL_MODEL_WEIGHTS_H */

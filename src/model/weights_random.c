@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
-#include "model/json.h"
+#include "model/tensor.h"
 #include "model/weights_internal.h"
 
 #define GOLDEN  UINT64_C(0x9E3779B97F4A7C15)
@@ -36,6 +36,14 @@ static double normal(uint64_t stream, uint64_t i)
         sum += sum_of_words(pl_mix64(stream + GOLDEN * (3 * i + k)));
     }
     return sum * 0x1p-16;
+}
+
+/* The scale has few enough bits that the product is exact: the result is the
+ * same with and without fused multiply-add. */
+float pl_drawn_value(const pl_drawing_t *drawing, uint64_t i)
+{
+    return (float)((double)drawing->mean +
+                   (double)drawing->scale * normal(drawing->stream, i));
 }
 
 /* Standard deviation, and the mean. */
@@ -72,24 +80,37 @@ static pl_status_t count(void *context, const pl_tensor_place_t *place)
     return PL_OK;
 }
 
-static pl_status_t draw(void *context, const pl_tensor_place_t *place)
+/* What a tensor of that place is drawn from. */
+static pl_status_t describe(void *context, const pl_tensor_place_t *place)
 {
-    drawing_t *drawing = context;
-    uint64_t n_values  = (uint64_t)place->rows * (uint64_t)place->cols;
-    uint64_t stream =
-        pl_hash64(place->name, strlen(place->name), drawing->seed);
-    pl_tensor_t *tensor = place->tensor;
+    const drawing_t *drawing = context;
+    pl_tensor_t *tensor      = place->tensor;
     double mean;
-    /* Few enough bits that the product below is exact: the result is the same
-     * with and without fused multiply-add. */
-    double scale = (float)scale_of(place, &mean);
+    double scale = scale_of(place, &mean);
 
-    for (uint64_t i = 0; i < n_values; i++) {
-        drawing->next[i] = (float)(mean + scale * normal(stream, i));
-    }
-    tensor->dtype = PL_F32;
+    tensor->dtype = PL_DRAWN;
     tensor->rows  = place->rows;
     tensor->cols  = place->cols;
+    tensor->drawing.stream =
+        pl_hash64(place->name, strlen(place->name), drawing->seed);
+    tensor->drawing.mean  = (float)mean;
+    tensor->drawing.scale = (float)scale;
+    return PL_OK;
+}
+
+static pl_status_t draw(void *context, const pl_tensor_place_t *place)
+{
+    drawing_t *drawing  = context;
+    uint64_t n_values   = (uint64_t)place->rows * (uint64_t)place->cols;
+    pl_tensor_t *tensor = place->tensor;
+    pl_drawing_t from;
+
+    PL_TRY(describe(context, place));
+    from = tensor->drawing;
+    for (uint64_t i = 0; i < n_values; i++) {
+        drawing->next[i] = pl_drawn_value(&from, i);
+    }
+    tensor->dtype = PL_F32;
     tensor->bytes = drawing->next;
     drawing->next += n_values;
     return PL_OK;
@@ -168,4 +189,28 @@ pl_status_t pl_weights_random(const pl_model_config_t *config, uint64_t seed,
 err_close:
     pl_weights_close(weights);
     return status;
+}
+
+pl_status_t pl_weights_drawn(const pl_model_config_t *config, uint64_t seed,
+                             const pl_log_t *log, pl_weights_t **weights_p)
+{
+    pl_weights_t *weights = NULL;
+    drawing_t drawing     = {.seed = seed};
+    pl_status_t status    = pl_weights_make(config, &weights);
+
+    if (status == PL_OK) {
+        status = pl_weights_each(config, weights, describe, &drawing);
+    }
+    if (status != PL_OK) {
+        pl_log(log, PL_LOG_ERROR,
+               "--weights random: no memory for the list of tensors: use a "
+               "config.json with fewer layers or experts");
+        pl_weights_close(weights);
+        return status;
+    }
+    if (config->tied) {
+        weights->head = weights->embed;
+    }
+    *weights_p = weights;
+    return PL_OK;
 }

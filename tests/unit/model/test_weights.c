@@ -755,6 +755,58 @@ START_TEST(random_weights_are_the_same_everywhere)
 }
 END_TEST
 
+typedef struct pairs {
+    int32_t n;
+    const pl_tensor_t *tensors[4096];
+} pairs_t;
+
+static pl_status_t take_tensor(void *context, const pl_tensor_place_t *place)
+{
+    pairs_t *pairs = context;
+
+    ck_assert_int_lt(pairs->n, 4096);
+    pairs->tensors[pairs->n++] = place->tensor;
+    return PL_OK;
+}
+
+/* Weights without bytes have the values of those that have. */
+START_TEST(drawn_weights_are_random_weights)
+{
+    static pairs_t with, without;
+    pl_model_config_t config = odd_config();
+    pl_weights_t *random     = NULL;
+    pl_weights_t *drawn      = NULL;
+    float row[4096];
+
+    with.n    = 0;
+    without.n = 0;
+    ck_assert_int_eq(pl_weights_random(&config, 3, NULL, &random), PL_OK);
+    ck_assert_int_eq(pl_weights_drawn(&config, 3, NULL, &drawn), PL_OK);
+    ck_assert_int_eq(pl_weights_each(&config, random, take_tensor, &with),
+                     PL_OK);
+    ck_assert_int_eq(pl_weights_each(&config, drawn, take_tensor, &without),
+                     PL_OK);
+    for (int32_t i = 0; i < with.n; i++) {
+        const pl_tensor_t *want = with.tensors[i];
+        const pl_tensor_t *got  = without.tensors[i];
+        size_t n                = (size_t)want->cols;
+
+        ck_assert_int_eq(got->dtype, PL_DRAWN);
+        ck_assert_ptr_null(got->bytes);
+        ck_assert_int_eq(got->rows, want->rows);
+        ck_assert_int_eq(got->cols, want->cols);
+        ck_assert_int_le(got->cols, 4096);
+        for (int32_t r = 0; r < want->rows; r++) {
+            pl_tensor_row(got, r, row);
+            ck_assert_mem_eq(row, (const float *)want->bytes + (size_t)r * n,
+                             n * sizeof(float));
+        }
+    }
+    pl_weights_close(random);
+    pl_weights_close(drawn);
+}
+END_TEST
+
 START_TEST(random_weights_that_do_not_fit)
 {
     pl_model_config_t config = odd_config();
@@ -815,6 +867,7 @@ static TCase *random_ones(void)
                         (int)(sizeof(KINDS) / sizeof(*KINDS)));
     tcase_add_test(tcase, random_weights_are_by_name);
     tcase_add_test(tcase, random_weights_are_the_same_everywhere);
+    tcase_add_test(tcase, drawn_weights_are_random_weights);
     tcase_add_test(tcase, random_weights_that_do_not_fit);
     return tcase;
 }
