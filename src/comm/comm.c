@@ -110,8 +110,8 @@ pl_status_t pl_comm_barrier(pl_comm_t *comm)
     return comm->ops->barrier(comm);
 }
 
-pl_status_t pl_comm_expose(pl_comm_t *comm, int region, void *base,
-                           size_t bytes)
+pl_status_t pl_comm_expose(pl_comm_t *comm, int region, pl_memory_t kind,
+                           void *base, size_t bytes)
 {
     if (comm->rank >= comm->n_prefill) {
         return refuse(comm, "expose", "not a prefill rank");
@@ -120,8 +120,10 @@ pl_status_t pl_comm_expose(pl_comm_t *comm, int region, void *base,
         ((bytes > 0) && (base == NULL))) {
         return refuse(comm, "expose", "no such region, or no memory");
     }
-    trace(comm, &comm->prefill_trace, OP_EXPOSE, (uint64_t)region, 0);
-    PL_TRY(comm->ops->expose(comm, region, base, bytes));
+    trace(comm, &comm->prefill_trace, OP_EXPOSE, (uint64_t)region,
+          (uint64_t)kind);
+    PL_TRY(comm->ops->expose(comm, region, kind, base, bytes));
+    comm->regions[region].kind  = kind;
     comm->regions[region].base  = base;
     comm->regions[region].bytes = bytes;
     return PL_OK;

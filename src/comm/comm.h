@@ -3,6 +3,9 @@
  *   local  virtual ranks: threads of one process (no mpirun)
  *   mpi    one process a rank; host memory only (Debian's Open MPI cannot take
  *          device pointers)
+ *   peer   (comm/peer.h) stands on one of these two and replaces `gather`: a
+ *          rank's device reads its peers' pages straight into its view
+ *   nccl   (comm/nccl.h) likewise: pages in device memory go by NCCL
  *
  * A communicator has n ranks, of which the first n_prefill are the prefill (CP)
  * ranks; page exchange is among those.  "Collective" means all n ranks in the
@@ -29,12 +32,15 @@
 #ifndef PL_COMM_COMM_H
 #define PL_COMM_COMM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <pagelane/layout.h>
 #include <pagelane/log.h>
 #include <pagelane/status.h>
+
+#include "device/device.h"
 
 typedef struct pl_comm pl_comm_t;
 
@@ -48,7 +54,8 @@ typedef struct pl_gather_part {
     int region;
     size_t offset; /* equal on all ranks */
     size_t stride; /* bytes of one page in this array */
-    uint8_t *view; /* [n_pages * stride], own memory; receives the pages */
+    uint8_t *view; /* [n_pages * stride], own memory of the region's kind;
+                      receives the pages */
 } pl_gather_part_t;
 
 #define PL_GATHER_PARTS 2
@@ -60,8 +67,9 @@ typedef struct pl_gather {
     pl_gather_part_t parts[PL_GATHER_PARTS];
     int n_parts;
     int32_t *rows; /* [n_pages] out: page i lies at view + rows[i]*stride, the
-                      same in all parts and on all ranks; a permutation (local:
-                      the identity; mpi: owner-major, which saves unpacking) */
+                      same in all parts and on all ranks; a permutation (local,
+                      peer: the identity; mpi, nccl: owner-major, which saves
+                      unpacking) */
 } pl_gather_t;
 
 typedef struct pl_comm_ops {
@@ -78,14 +86,24 @@ typedef struct pl_comm_ops {
     pl_status_t (*barrier)(pl_comm_t *self);
     /* Prefill-collective.  Make memory known under `region` (0 ..
      * PL_COMM_REGIONS-1), instead of what was known there before; it stays the
-     * caller's and must outlive the use. */
-    pl_status_t (*expose)(pl_comm_t *self, int region, void *base,
-                          size_t bytes);
+     * caller's and must outlive the use.  `kind`, equal on all ranks, is that
+     * which the device gave it under; local and mpi take what the host can
+     * reach; peer: SHARED or HOST; nccl: DEVICE, SHARED or HOST. */
+    pl_status_t (*expose)(pl_comm_t *self, int region, pl_memory_t kind,
+                          void *base, size_t bytes);
     /* Prefill-collective.  Every prefill rank gets all pages, its own included,
      * as they were when the last rank made this call.  On return own memory may
      * be written again only where no page of this gather lies, until the next
      * collective (or prefill-collective) call has returned: peers may still
-     * read it. */
+     * read it.
+     *
+     * Where `queues`: parts whose region is DEVICE or SHARED are read and their
+     * views written on PL_STREAM_GATHER of each rank's device, and the call
+     * returns before that is done.  "As they were" is then: after what each
+     * owner had queued on its PL_STREAM_GATHER before the call.  And it is
+     * `agree` that makes own memory free again: what is queued on any stream
+     * after agree has returned begins after all reading by gathers that any
+     * rank called before it called agree. */
     pl_status_t (*gather)(pl_comm_t *self, const pl_gather_t *gather);
     /* Point to point, nonblocking, ordered per (from, to, tag); a rank may send
      * to itself.  The buffer belongs to the message until it was waited for,
@@ -107,6 +125,7 @@ typedef struct pl_comm_ops {
 
 /* Own memory made known by pl_comm_expose; bytes == 0: none. */
 typedef struct pl_comm_region {
+    pl_memory_t kind;
     uint8_t *base;
     size_t bytes;
 } pl_comm_region_t;
@@ -116,6 +135,7 @@ struct pl_comm {
     const pl_log_t *log;      /* borrowed; local: used by all ranks' threads */
     int rank, n_ranks, n_prefill;
     double timeout_s;
+    bool queues; /* see gather */
     /* The calls so far, each folded with its sizes: equal on all ranks, and on
      * all prefill ranks, at any such call. */
     uint64_t trace, prefill_trace;
@@ -138,7 +158,8 @@ PL_MUST_CHECK pl_status_t pl_comm_broadcast(pl_comm_t *comm, int root,
                                             void *bytes, size_t n);
 PL_MUST_CHECK pl_status_t pl_comm_barrier(pl_comm_t *comm);
 PL_MUST_CHECK pl_status_t pl_comm_expose(pl_comm_t *comm, int region,
-                                         void *base, size_t bytes);
+                                         pl_memory_t kind, void *base,
+                                         size_t bytes);
 PL_MUST_CHECK pl_status_t pl_comm_gather(pl_comm_t *comm,
                                          const pl_gather_t *gather);
 PL_MUST_CHECK pl_status_t pl_comm_send(pl_comm_t *comm, int to, int tag,

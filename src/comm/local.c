@@ -291,8 +291,8 @@ static pl_status_t local_barrier(pl_comm_t *comm)
     return meet_all(comm, &op);
 }
 
-static pl_status_t local_expose(pl_comm_t *comm, int region, void *base,
-                                size_t bytes)
+static pl_status_t local_expose(pl_comm_t *comm, int region, pl_memory_t kind,
+                                void *base, size_t bytes)
 {
     op_t op = {.kind    = OP_EXPOSE,
                .what    = "expose",
@@ -301,6 +301,7 @@ static pl_status_t local_expose(pl_comm_t *comm, int region, void *base,
                .bytes   = base,
                .n_bytes = bytes};
 
+    (void)kind;
     return meet_prefill(comm, &op);
 }
 

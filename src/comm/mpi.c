@@ -175,10 +175,11 @@ static pl_status_t mpi_barrier(pl_comm_t *comm)
 }
 
 /* Peers ask the owner, so only the owner needs to know. */
-static pl_status_t mpi_expose(pl_comm_t *comm, int region, void *base,
-                              size_t bytes)
+static pl_status_t mpi_expose(pl_comm_t *comm, int region, pl_memory_t kind,
+                              void *base, size_t bytes)
 {
     (void)region;
+    (void)kind;
     (void)base;
     (void)bytes;
     return ((pl_mpi_t *)comm)->broken ? PL_ERR_COMM : PL_OK;

@@ -12,12 +12,13 @@ typedef struct cpu {
     int64_t n_live; /* allocations */
 } cpu_t;
 
-static pl_status_t cpu_alloc(pl_device_t *self, size_t bytes, const char *what,
-                             void **mem_p)
+static pl_status_t cpu_alloc(pl_device_t *self, pl_memory_t kind, size_t bytes,
+                             const char *what, void **mem_p)
 {
     cpu_t *cpu = (cpu_t *)self;
     void *mem  = pl_device_memory(bytes);
 
+    (void)kind; /* all is host memory */
     if (mem == NULL) {
         pl_log(self->log, PL_LOG_ERROR,
                "device cpu: no memory for %s (%zu bytes); use smaller pools",
@@ -72,13 +73,48 @@ static pl_status_t cpu_wait(pl_device_t *self, pl_stream_t stream,
     return PL_OK;
 }
 
-static pl_status_t cpu_fill(pl_device_t *self, void *mem, size_t bytes,
-                            uint8_t byte)
+/* What this stream has still to do comes first; so does it for what other
+ * streams do with the same memory, since it is done now. */
+static pl_status_t cpu_after(pl_device_t *self, pl_stream_t stream,
+                             pl_stream_t other, pl_fence_t fence)
 {
-    (void)self;
-    if (bytes > 0) {
-        memset(mem, byte, bytes);
+    (void)stream;
+    return cpu_wait(self, other, fence);
+}
+
+static void cpu_catch_up(cpu_t *cpu, pl_stream_t stream)
+{
+    pl_copy_queue_t *queue = &cpu->queues[stream];
+
+    (void)pl_copy_queue_run(queue, pl_copy_queue_fence(queue));
+}
+
+static pl_status_t cpu_fill(pl_device_t *self, pl_stream_t stream,
+                            const pl_span_t *spans, int32_t n, uint8_t byte)
+{
+    cpu_catch_up((cpu_t *)self, stream);
+    for (int32_t i = 0; i < n; i++) {
+        if (spans[i].bytes > 0) {
+            memset(spans[i].mem, byte, spans[i].bytes);
+        }
     }
+    return PL_OK;
+}
+
+static pl_status_t cpu_digest(pl_device_t *self, pl_stream_t stream,
+                              const pl_digest_job_t *jobs, int32_t n,
+                              uint64_t *digests)
+{
+    cpu_catch_up((cpu_t *)self, stream);
+    pl_host_digest(jobs, n, digests);
+    return PL_OK;
+}
+
+static pl_status_t cpu_gather(pl_device_t *self, pl_stream_t stream,
+                              const pl_page_gather_t *gather)
+{
+    cpu_catch_up((cpu_t *)self, stream);
+    pl_host_gather(gather);
     return PL_OK;
 }
 
@@ -105,7 +141,10 @@ static const pl_device_ops_t cpu_ops = {
     .copy   = cpu_copy,
     .record = cpu_record,
     .wait   = cpu_wait,
+    .after  = cpu_after,
     .fill   = cpu_fill,
+    .digest = cpu_digest,
+    .gather = cpu_gather,
     .close  = cpu_close,
 };
 
@@ -117,8 +156,9 @@ pl_status_t pl_device_open_cpu(const pl_log_t *log, pl_device_t **device_p)
         pl_log(log, PL_LOG_ERROR, "device cpu: out of memory");
         return PL_ERR_MEMORY;
     }
-    cpu->device.ops = &cpu_ops;
-    cpu->device.log = log;
-    *device_p       = &cpu->device;
+    cpu->device.ops         = &cpu_ops;
+    cpu->device.log         = log;
+    cpu->device.addressable = true;
+    *device_p               = &cpu->device;
     return PL_OK;
 }

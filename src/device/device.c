@@ -72,13 +72,16 @@ static bool stream_is_valid(pl_stream_t stream)
     return ((int)stream >= 0) && ((int)stream < PL_STREAMS);
 }
 
-pl_status_t pl_device_alloc(pl_device_t *device, size_t bytes, const char *what,
-                            void **mem_p)
+pl_status_t pl_device_alloc(pl_device_t *device, pl_memory_t kind, size_t bytes,
+                            const char *what, void **mem_p)
 {
     if ((what == NULL) || (mem_p == NULL)) {
         return refuse(device, "alloc", "NULL argument");
     }
-    return device->ops->alloc(device, bytes, what, mem_p);
+    if (((int)kind < PL_MEMORY_HOST) || ((int)kind > PL_MEMORY_SHARED)) {
+        return refuse(device, "alloc", "no such kind of memory");
+    }
+    return device->ops->alloc(device, kind, bytes, what, mem_p);
 }
 
 void pl_device_free(pl_device_t *device, void *mem)
@@ -121,13 +124,59 @@ pl_status_t pl_device_wait(pl_device_t *device, pl_stream_t stream,
     return device->ops->wait(device, stream, fence);
 }
 
-pl_status_t pl_device_fill(pl_device_t *device, void *mem, size_t bytes,
-                           uint8_t byte)
+pl_status_t pl_device_after(pl_device_t *device, pl_stream_t stream,
+                            pl_stream_t other, pl_fence_t fence)
 {
-    if ((mem == NULL) && (bytes > 0)) {
-        return refuse(device, "fill", "NULL memory");
+    if (!stream_is_valid(stream) || !stream_is_valid(other)) {
+        return refuse(device, "after", "no such stream");
     }
-    return device->ops->fill(device, mem, bytes, byte);
+    return device->ops->after(device, stream, other, fence);
+}
+
+pl_status_t pl_device_order(pl_device_t *device, pl_stream_t stream,
+                            pl_stream_t other)
+{
+    pl_fence_t fence;
+
+    PL_TRY(pl_device_record(device, other, &fence));
+    return pl_device_after(device, stream, other, fence);
+}
+
+pl_status_t pl_device_fill(pl_device_t *device, pl_stream_t stream,
+                           const pl_span_t *spans, int32_t n, uint8_t byte)
+{
+    if (!stream_is_valid(stream) || (n < 0) || ((n > 0) && (spans == NULL))) {
+        return refuse(device, "fill", "no such stream, or no spans");
+    }
+    for (int32_t i = 0; i < n; i++) {
+        if ((spans[i].mem == NULL) && (spans[i].bytes > 0)) {
+            return refuse(device, "fill", "NULL memory");
+        }
+    }
+    return device->ops->fill(device, stream, spans, n, byte);
+}
+
+pl_status_t pl_device_digest(pl_device_t *device, pl_stream_t stream,
+                             const pl_digest_job_t *jobs, int32_t n,
+                             uint64_t *digests)
+{
+    if (!stream_is_valid(stream) || (n < 0) ||
+        ((n > 0) && ((jobs == NULL) || (digests == NULL)))) {
+        return refuse(device, "digest", "no such stream, or no jobs");
+    }
+    return device->ops->digest(device, stream, jobs, n, digests);
+}
+
+pl_status_t pl_device_gather(pl_device_t *device, pl_stream_t stream,
+                             const pl_page_gather_t *gather)
+{
+    if (!stream_is_valid(stream) || (gather == NULL) || (gather->n_pages < 0) ||
+        (gather->n_bases < 1) || (gather->bases == NULL) ||
+        ((gather->n_pages > 0) &&
+         ((gather->pages == NULL) || (gather->view == NULL)))) {
+        return refuse(device, "gather", "no such stream, or no pages");
+    }
+    return device->ops->gather(device, stream, gather);
 }
 
 pl_status_t pl_device_check(pl_device_t *device)

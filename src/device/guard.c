@@ -186,12 +186,13 @@ static pl_status_t no_memory(const guard_t *guard, size_t bytes,
     return PL_ERR_MEMORY;
 }
 
-static pl_status_t guard_alloc(pl_device_t *self, size_t bytes,
-                               const char *what, void **mem_p)
+static pl_status_t guard_alloc(pl_device_t *self, pl_memory_t kind,
+                               size_t bytes, const char *what, void **mem_p)
 {
     guard_t *guard = (guard_t *)self;
     block_t block  = {.bytes = bytes};
 
+    (void)kind; /* all is host memory */
     if ((bytes > SIZE_MAX - 2 * ZONE_BYTES) ||
         (PL_ARRAY_RESERVE(&guard->blocks, guard->blocks.n + 1) != PL_OK)) {
         return no_memory(guard, bytes, what);
@@ -270,15 +271,59 @@ static pl_status_t guard_wait(pl_device_t *self, pl_stream_t stream,
     return PL_OK;
 }
 
-static pl_status_t guard_fill(pl_device_t *self, void *mem, size_t bytes,
-                              uint8_t byte)
+static pl_status_t guard_after(pl_device_t *self, pl_stream_t stream,
+                               pl_stream_t other, pl_fence_t fence)
 {
-    if (!range_is_valid((guard_t *)self, "fill", mem, bytes)) {
+    (void)stream;
+    return guard_wait(self, other, fence);
+}
+
+static void guard_catch_up(guard_t *guard, pl_stream_t stream)
+{
+    pl_copy_queue_t *queue = &guard->queues[stream];
+
+    (void)pl_copy_queue_run(queue, pl_copy_queue_fence(queue));
+}
+
+static pl_status_t guard_fill(pl_device_t *self, pl_stream_t stream,
+                              const pl_span_t *spans, int32_t n, uint8_t byte)
+{
+    guard_t *guard = (guard_t *)self;
+
+    for (int32_t i = 0; i < n; i++) {
+        if (!range_is_valid(guard, "fill", spans[i].mem, spans[i].bytes)) {
+            return PL_ERR_VIOLATION;
+        }
+    }
+    guard_catch_up(guard, stream);
+    for (int32_t i = 0; i < n; i++) {
+        if (spans[i].bytes > 0) {
+            memset(spans[i].mem, byte, spans[i].bytes);
+        }
+    }
+    return PL_OK;
+}
+
+static pl_status_t guard_digest(pl_device_t *self, pl_stream_t stream,
+                                const pl_digest_job_t *jobs, int32_t n,
+                                uint64_t *digests)
+{
+    guard_catch_up((guard_t *)self, stream);
+    pl_host_digest(jobs, n, digests);
+    return PL_OK;
+}
+
+static pl_status_t guard_gather(pl_device_t *self, pl_stream_t stream,
+                                const pl_page_gather_t *gather)
+{
+    guard_t *guard = (guard_t *)self;
+
+    if (!range_is_valid(guard, "gather into", gather->view,
+                        (size_t)gather->n_pages * gather->stride)) {
         return PL_ERR_VIOLATION;
     }
-    if (bytes > 0) {
-        memset(mem, byte, bytes);
-    }
+    guard_catch_up(guard, stream);
+    pl_host_gather(gather);
     return PL_OK;
 }
 
@@ -322,7 +367,10 @@ static const pl_device_ops_t guard_ops = {
     .copy   = guard_copy,
     .record = guard_record,
     .wait   = guard_wait,
+    .after  = guard_after,
     .fill   = guard_fill,
+    .digest = guard_digest,
+    .gather = guard_gather,
     .close  = guard_close,
     .check  = guard_check,
 };
@@ -335,8 +383,9 @@ pl_status_t pl_device_open_guard(const pl_log_t *log, pl_device_t **device_p)
         pl_log(log, PL_LOG_ERROR, "device guard: out of memory");
         return PL_ERR_MEMORY;
     }
-    guard->device.ops = &guard_ops;
-    guard->device.log = log;
-    *device_p         = &guard->device;
+    guard->device.ops         = &guard_ops;
+    guard->device.log         = log;
+    guard->device.addressable = true;
+    *device_p                 = &guard->device;
     return PL_OK;
 }

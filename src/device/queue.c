@@ -81,12 +81,18 @@ void pl_copy_queue_free(pl_copy_queue_t *queue)
 const char *pl_stream_name(pl_stream_t stream)
 {
     switch (stream) {
+    case PL_STREAM_COMPUTE:
+        return "compute";
+    case PL_STREAM_GATHER:
+        return "gather";
     case PL_STREAM_LOAD:
         return "load";
     case PL_STREAM_BACKUP:
         return "backup";
     case PL_STREAM_DECODE:
         return "decode";
+    case PL_STREAM_SEND:
+        return "send";
     case PL_STREAMS:
         break;
     }
@@ -105,6 +111,28 @@ void pl_copy_queues_report(const pl_copy_queue_t queues[PL_STREAMS],
                    "and never done; wait for a fence recorded after them",
                    device, n, pl_stream_name((pl_stream_t)stream));
         }
+    }
+}
+
+void pl_host_digest(const pl_digest_job_t *jobs, int32_t n, uint64_t *digests)
+{
+    for (int32_t i = 0; i < n; i++) {
+        digests[i] =
+            pl_digest_rows(&jobs[i].form, jobs[i].page, jobs[i].first,
+                           jobs[i].rows, jobs[i].position, jobs[i].base);
+    }
+}
+
+void pl_host_gather(const pl_page_gather_t *gather)
+{
+    for (int32_t i = 0; i < gather->n_pages; i++) {
+        pl_page_t page = gather->pages[i];
+        size_t slot    = (size_t)pl_page_slot(page, gather->n_bases);
+
+        memcpy(gather->view + (size_t)i * gather->stride,
+               gather->bases[pl_page_owner(page, gather->n_bases)] +
+                   slot * gather->stride,
+               gather->stride);
     }
 }
 

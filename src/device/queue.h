@@ -38,13 +38,17 @@ static inline size_t pl_copy_queue_pending(const pl_copy_queue_t *queue)
 
 void pl_copy_queue_free(pl_copy_queue_t *queue); /* drops what is pending */
 
-/* "load", "backup", "decode": in messages. */
+/* "load", "backup", ...: in messages. */
 const char *pl_stream_name(pl_stream_t stream);
 
 /* Warn of copies that nobody waited for.  They are not done: when a device
  * closes, their memory may be gone. */
 void pl_copy_queues_report(const pl_copy_queue_t queues[PL_STREAMS],
                            const char *device, const pl_log_t *log);
+
+/* What cpu and guard do with pages at once. */
+void pl_host_digest(const pl_digest_job_t *jobs, int32_t n, uint64_t *digests);
+void pl_host_gather(const pl_page_gather_t *gather);
 
 /* 64-byte aligned memory, to be given to free(); NULL if there is none. */
 void *pl_device_memory(size_t bytes);

@@ -27,17 +27,20 @@ static pl_status_t open_tier(pl_exec_t *exec, const pl_store_layout_t *layout,
         return PL_ERR_MEMORY;
     }
     PL_TRY_GOTO(status,
-                pl_device_alloc(exec->device, bytes, tier_texts[tier], &pages),
+                pl_device_alloc(exec->device, PL_MEMORY_HOST, bytes,
+                                tier_texts[tier], &pages),
                 err_tags);
-    PL_TRY_GOTO(
-        status,
-        pl_device_alloc(exec->device, header_bytes, "page headers", &headers),
-        err_pages);
-    PL_TRY_GOTO(status, pl_device_fill(exec->device, headers, header_bytes, 0),
-                err_headers);
+    PL_TRY_GOTO(status,
+                pl_device_alloc(exec->device, PL_MEMORY_HOST, header_bytes,
+                                "page headers", &headers),
+                err_pages);
+    memset(headers, 0, header_bytes);
     if (pl_exec_verifies(exec)) {
+        pl_span_t all = {pages, bytes};
+
         PL_TRY_GOTO(status,
-                    pl_device_fill(exec->device, pages, bytes, PL_POISON_BYTE),
+                    pl_device_fill(exec->device, PL_STREAM_COMPUTE, &all, 1,
+                                   PL_POISON_BYTE),
                     err_headers);
     }
     *store = pl_store_make(layout, pages, headers, tags);
@@ -244,6 +247,7 @@ static void check_slot(pl_exec_t *exec, int tier, int32_t slot)
 static pl_status_t poison_slot(pl_exec_t *exec, int tier, int32_t slot)
 {
     const pl_store_t *store = &exec->stores[tier];
+    pl_span_t page;
 
     for (int which = 0; which < PL_STORES; which++) {
         for (int32_t layer = 0; layer < exec->n_layers; layer++) {
@@ -252,9 +256,10 @@ static pl_status_t poison_slot(pl_exec_t *exec, int tier, int32_t slot)
             }
             memset(pl_store_header(store, which, layer, slot), 0,
                    sizeof(pl_page_header_t));
-            PL_TRY(pl_device_fill(exec->device,
-                                  pl_store_page(store, which, layer, slot),
-                                  store->stride[which], PL_POISON_BYTE));
+            page.mem   = pl_store_page(store, which, layer, slot);
+            page.bytes = store->stride[which];
+            PL_TRY(pl_device_fill(exec->device, PL_STREAM_COMPUTE, &page, 1,
+                                  PL_POISON_BYTE));
         }
     }
     exec->counters->poisoned_pages++;

@@ -324,9 +324,9 @@ pl_status_t pl_data_expose(pl_executor_t *executor)
     if (data->exec.rank >= data->exec.n_prefill) {
         return PL_OK;
     }
-    PL_TRY(pl_comm_expose(data->exec.comm, PL_REGION_PAGES, store->bytes,
+    PL_TRY(pl_comm_expose(data->exec.comm, PL_REGION_PAGES, PL_MEMORY_HOST, store->bytes,
                           pl_store_bytes(&store->layout)));
-    return pl_comm_expose(data->exec.comm, PL_REGION_HEADERS, store->headers,
+    return pl_comm_expose(data->exec.comm, PL_REGION_HEADERS, PL_MEMORY_HOST, store->headers,
                           pl_store_n_headers(&store->layout) *
                               sizeof(pl_page_header_t));
 }

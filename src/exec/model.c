@@ -23,6 +23,7 @@ typedef struct model {
     int32_t request;
     PL_ARRAY(int32_t) tokens;    /* own ones, ascending by position */
     PL_ARRAY(int32_t) positions; /* of those */
+    PL_ARRAY(int32_t) rows;      /* scratch: where they are stored */
 } model_t;
 
 pl_store_layout_t pl_model_layout(const pl_model_config_t *config,
@@ -43,22 +44,27 @@ pl_store_layout_t pl_model_layout(const pl_model_config_t *config,
 
 /* ---- rows in pages ---- */
 
-void pl_model_put(pl_forward_t *forward, int32_t layer, int32_t i,
-                  const pl_store_t *store, int32_t slot, int32_t row)
+static pl_forward_pages_t pages_of(const pl_store_t *store, int which,
+                                   int32_t layer)
 {
-    uint8_t *latent = pl_store_page(store, PL_STORE_LATENT, layer, slot) +
-                      pl_row_key(&store->form[PL_STORE_LATENT], row);
-    uint8_t *key   = NULL;
-    uint8_t *scale = NULL;
+    pl_forward_pages_t pages = {0};
 
-    if (pl_store_has(&store->layout, PL_STORE_INDEX, layer)) {
-        const pl_page_form_t *form = &store->form[PL_STORE_INDEX];
-        uint8_t *page = pl_store_page(store, PL_STORE_INDEX, layer, slot);
-
-        key   = page + pl_row_key(form, row);
-        scale = page + pl_row_scale(form, row);
+    if (pl_store_has(&store->layout, which, layer)) {
+        pages.pages  = pl_store_page(store, which, layer, 0);
+        pages.stride = store->stride[which];
+        pages.form   = store->form[which];
     }
-    pl_forward_kv(forward, layer, i, latent, key, scale);
+    return pages;
+}
+
+pl_status_t pl_model_store(pl_forward_t *forward, int32_t layer, int32_t first,
+                           int32_t n, const int32_t *rows,
+                           const pl_store_t *store)
+{
+    pl_forward_pages_t latent = pages_of(store, PL_STORE_LATENT, layer);
+    pl_forward_pages_t index  = pages_of(store, PL_STORE_INDEX, layer);
+
+    return forward->ops->store(forward, layer, first, n, rows, &latent, &index);
 }
 
 void pl_model_views(const pl_store_t *store, int32_t layer,
@@ -120,7 +126,9 @@ static pl_status_t model_reserve(pl_compute_t *compute, const pl_chunk_t *chunk)
     }
     PL_TRY(PL_ARRAY_RESERVE(&model->tokens, (size_t)n));
     PL_TRY(PL_ARRAY_RESERVE(&model->positions, (size_t)n));
-    return pl_forward_reserve(model->chunk, n, model->params.max_tokens);
+    PL_TRY(PL_ARRAY_RESERVE(&model->rows, (size_t)n));
+    return model->chunk->ops->reserve(model->chunk, n,
+                                      model->params.max_tokens);
 }
 
 static pl_status_t model_begin(pl_compute_t *compute, const pl_chunk_t *chunk)
@@ -144,9 +152,9 @@ static pl_status_t model_begin(pl_compute_t *compute, const pl_chunk_t *chunk)
         }
         model->tokens.n += (size_t)n;
     }
-    pl_forward_begin(model->chunk, model->tokens.items, model->positions.items,
-                     (int32_t)model->tokens.n);
-    return PL_OK;
+    return model->chunk->ops->begin(model->chunk, model->tokens.items,
+                                    model->positions.items,
+                                    (int32_t)model->tokens.n);
 }
 
 /* Which of the chunk's own tokens is at `position`. */
@@ -177,10 +185,11 @@ static pl_status_t model_write(pl_compute_t *compute, const pl_chunk_t *chunk,
 
     (void)chunk;
     for (int32_t i = 0; i < rows->n_tokens; i++) {
-        pl_model_put(model->chunk, layer, first + i, rows->store,
-                     rows->slots[i / page_tokens], i % page_tokens);
+        model->rows.items[i] =
+            rows->slots[i / page_tokens] * page_tokens + i % page_tokens;
     }
-    return PL_OK;
+    return pl_model_store(model->chunk, layer, first, rows->n_tokens,
+                          model->rows.items, rows->store);
 }
 
 static pl_status_t model_read(pl_compute_t *compute, const pl_chunk_t *chunk,
@@ -189,9 +198,8 @@ static pl_status_t model_read(pl_compute_t *compute, const pl_chunk_t *chunk,
     model_t *model = (model_t *)compute;
 
     (void)chunk;
-    pl_forward_mix(model->chunk, layer, &views[PL_STORE_LATENT],
-                   &views[PL_STORE_INDEX]);
-    return PL_OK;
+    return model->chunk->ops->mix(model->chunk, layer, &views[PL_STORE_LATENT],
+                                  &views[PL_STORE_INDEX]);
 }
 
 static pl_status_t model_end(pl_compute_t *compute, const pl_chunk_t *chunk,
@@ -199,17 +207,16 @@ static pl_status_t model_end(pl_compute_t *compute, const pl_chunk_t *chunk,
 {
     model_t *model                      = (model_t *)compute;
     const pl_model_observer_t *observer = &model->params.observer;
-    int32_t vocab                       = model->params.config->vocab_size;
     int32_t n_prompt                    = chunk->first_token + chunk->n_tokens;
 
     (void)digest;
-    pl_forward_logits(model->chunk, own_index(model, n_prompt - 1),
-                      model->logits);
+    PL_TRY(model->chunk->ops->end(
+        model->chunk, own_index(model, n_prompt - 1),
+        observer->logits != NULL ? model->logits : NULL, token_p));
     if (observer->logits != NULL) {
         observer->logits(observer->context, chunk->request, n_prompt,
-                         model->logits, vocab);
+                         model->logits, model->params.config->vocab_size);
     }
-    *token_p = pl_greedy(model->logits, vocab);
     return PL_OK;
 }
 
@@ -231,20 +238,20 @@ static pl_status_t model_step_layer(pl_compute_t *compute,
 {
     model_t *model      = (model_t *)compute;
     int32_t page_tokens = model->params.page_tokens;
+    int32_t row = step->slots[step->position / page_tokens] * page_tokens +
+                  step->position % page_tokens;
     pl_view_t views[PL_STORES];
 
     if (layer == 0) {
         PL_TRY(pl_model_check_tokens(&model->params, step->request,
                                      step->position, &step->token, 1));
-        pl_forward_begin(model->step, &step->token, &step->position, 1);
+        PL_TRY(model->step->ops->begin(model->step, &step->token,
+                                       &step->position, 1));
     }
-    pl_model_put(model->step, layer, 0, step->store,
-                 step->slots[step->position / page_tokens],
-                 step->position % page_tokens);
+    PL_TRY(pl_model_store(model->step, layer, 0, 1, &row, step->store));
     pl_model_views(step->store, layer, step->slots, step->position + 1, views);
-    pl_forward_mix(model->step, layer, &views[PL_STORE_LATENT],
-                   &views[PL_STORE_INDEX]);
-    return PL_OK;
+    return model->step->ops->mix(model->step, layer, &views[PL_STORE_LATENT],
+                                 &views[PL_STORE_INDEX]);
 }
 
 static pl_status_t model_step_end(pl_compute_t *compute, const pl_step_t *step,
@@ -254,9 +261,7 @@ static pl_status_t model_step_end(pl_compute_t *compute, const pl_step_t *step,
 
     (void)step;
     (void)digest;
-    pl_forward_logits(model->step, 0, model->logits);
-    *token_p = pl_greedy(model->logits, model->params.config->vocab_size);
-    return PL_OK;
+    return model->step->ops->end(model->step, 0, NULL, token_p);
 }
 
 static pl_status_t model_cold(pl_compute_t *compute, pl_cold_t *cold)
@@ -277,6 +282,7 @@ static void model_close(pl_compute_t *compute)
     pl_forward_close(model->step);
     PL_ARRAY_FREE(&model->tokens);
     PL_ARRAY_FREE(&model->positions);
+    PL_ARRAY_FREE(&model->rows);
     free(model->logits);
     free(model);
 }
@@ -301,9 +307,9 @@ static pl_status_t open_forwards(model_t *model)
     PL_TRY(pl_forward_open(params->config, params->weights, params->kv_dtype,
                            params->log, &model->step));
     if (params->observer.selected != NULL) {
-        pl_forward_watch(model->chunk, tell_selected, model);
+        model->chunk->ops->watch(model->chunk, tell_selected, model);
     }
-    return pl_forward_reserve(model->step, 1, params->max_tokens);
+    return model->step->ops->reserve(model->step, 1, params->max_tokens);
 }
 
 pl_status_t pl_model_open(const pl_model_params_t *params,

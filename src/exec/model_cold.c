@@ -15,7 +15,7 @@ void pl_model_cold_close(pl_model_cold_t *state)
     free(state->slots);
     free(state->tokens);
     free(state->positions);
-    free(state->logits);
+    free(state->rows);
     memset(state, 0, sizeof(*state));
 }
 
@@ -35,10 +35,9 @@ static pl_status_t make_room(const pl_model_params_t *params,
     state->slots     = calloc((size_t)layout.n_slots, sizeof(*state->slots));
     state->tokens    = calloc(COLD_PIECE, sizeof(*state->tokens));
     state->positions = calloc(COLD_PIECE, sizeof(*state->positions));
-    state->logits =
-        calloc((size_t)params->config->vocab_size, sizeof(*state->logits));
+    state->rows      = calloc(COLD_PIECE, sizeof(*state->rows));
     if ((state->slots == NULL) || (state->tokens == NULL) ||
-        (state->positions == NULL) || (state->logits == NULL)) {
+        (state->positions == NULL) || (state->rows == NULL)) {
         return PL_ERR_MEMORY;
     }
     for (int32_t page = 0; page < layout.n_slots; page++) {
@@ -46,37 +45,32 @@ static pl_status_t make_room(const pl_model_params_t *params,
     }
     PL_TRY(pl_forward_open(params->config, params->weights, params->kv_dtype,
                            params->log, &state->forward));
-    PL_TRY(pl_forward_reserve(state->forward, COLD_PIECE, n_tokens));
+    PL_TRY(state->forward->ops->reserve(state->forward, COLD_PIECE, n_tokens));
     state->room = n_tokens;
     return PL_OK;
 }
 
-/* The next n rows, whose tokens are in state->tokens. */
-static void forward(pl_model_cold_t *state, int32_t first, int32_t n)
+/* The next n rows, whose tokens are in state->tokens.  Page p lies in slot p,
+ * so a row is stored where it stands in the request. */
+static pl_status_t forward(pl_model_cold_t *state, int32_t first, int32_t n)
 {
+    const pl_forward_ops_t *ops = state->forward->ops;
+
     for (int32_t i = 0; i < n; i++) {
         state->positions[i] = first + i;
+        state->rows[i]      = first + i;
     }
-    pl_forward_begin(state->forward, state->tokens, state->positions, n);
+    PL_TRY(ops->begin(state->forward, state->tokens, state->positions, n));
     for (int32_t layer = 0; layer < state->store.layout.n_layers; layer++) {
         pl_view_t views[PL_STORES];
 
-        for (int32_t i = 0; i < n; i++) {
-            pl_model_put(state->forward, layer, i, &state->store,
-                         (first + i) / COLD_PAGE, (first + i) % COLD_PAGE);
-        }
+        PL_TRY(pl_model_store(state->forward, layer, 0, n, state->rows,
+                              &state->store));
         pl_model_views(&state->store, layer, state->slots, first + n, views);
-        pl_forward_mix(state->forward, layer, &views[PL_STORE_LATENT],
-                       &views[PL_STORE_INDEX]);
+        PL_TRY(ops->mix(state->forward, layer, &views[PL_STORE_LATENT],
+                        &views[PL_STORE_INDEX]));
     }
-}
-
-/* What follows token i of the piece. */
-static int32_t next_token(const pl_model_params_t *params,
-                          pl_model_cold_t *state, int32_t i)
-{
-    pl_forward_logits(state->forward, i, state->logits);
-    return pl_greedy(state->logits, params->config->vocab_size);
+    return PL_OK;
 }
 
 static uint64_t digest_of(const pl_store_t *store, int32_t n_tokens)
@@ -113,11 +107,12 @@ static pl_status_t prompt_piece(const pl_model_params_t *params,
                         state->tokens);
     PL_TRY(pl_model_check_tokens(params, cold->request, cold->n_done,
                                  state->tokens, n));
-    forward(state, cold->n_done, n);
+    PL_TRY(forward(state, cold->n_done, n));
     cold->n_done += n;
     if (cold->n_done == cold->n_prompt) {
-        cold->tokens[0] = next_token(params, state, n - 1);
-        cold->digest    = digest_of(&state->store, cold->n_prompt);
+        PL_TRY(state->forward->ops->end(state->forward, n - 1, NULL,
+                                        &cold->tokens[0]));
+        cold->digest = digest_of(&state->store, cold->n_prompt);
     }
     return PL_OK;
 }
@@ -138,8 +133,9 @@ pl_status_t pl_model_cold_piece(const pl_model_params_t *params,
         int32_t made = cold->n_done - cold->n_prompt;
 
         state->tokens[0] = cold->tokens[made];
-        forward(state, cold->n_done, 1);
-        cold->tokens[made + 1] = next_token(params, state, 0);
+        PL_TRY(forward(state, cold->n_done, 1));
+        PL_TRY(state->forward->ops->end(state->forward, 0, NULL,
+                                        &cold->tokens[made + 1]));
         cold->n_done++;
     }
     return PL_OK;

@@ -6,9 +6,12 @@
 #include "exec/model.h"
 #include "model/transformer.h"
 
-/* Store the KV of token i of the step: row `row` of the page in a slot. */
-void pl_model_put(pl_forward_t *forward, int32_t layer, int32_t i,
-                  const pl_store_t *store, int32_t slot, int32_t row);
+/* Store the KV of tokens first .. first + n - 1 of the step in pages of `store`
+ * (model/transformer.h). */
+PL_MUST_CHECK pl_status_t pl_model_store(pl_forward_t *forward, int32_t layer,
+                                         int32_t first, int32_t n,
+                                         const int32_t *rows,
+                                         const pl_store_t *store);
 
 /* All rows of a request whose page p lies in slot slots[p]: views[PL_STORES].
  */
@@ -28,8 +31,8 @@ typedef struct pl_model_cold {
     int32_t *slots;   /* [page] the identity */
     int32_t *tokens;  /* [piece] */
     int32_t *positions;
-    float *logits; /* [vocab_size] */
-    int32_t room;  /* tokens in the store */
+    int32_t *rows;
+    int32_t room; /* tokens in the store */
 } pl_model_cold_t;
 
 /* One piece more of `cold` (exec/compute.h).  PL_ERR_MEMORY, PL_ERR_INPUT. */

@@ -38,7 +38,8 @@ static pl_status_t make_views(pl_exec_t *exec, pl_prefill_t *prefill,
     for (int which = 0; which < PL_STORES; which++) {
         void *view = NULL;
 
-        PL_TRY(pl_device_alloc(exec->device, n_view * store->stride[which],
+        PL_TRY(pl_device_alloc(exec->device, PL_MEMORY_DEVICE,
+                               n_view * store->stride[which],
                                "a view of a prompt", &view));
         prefill->views[which] = view;
         prefill->rows[which]  = calloc(n, sizeof(*prefill->rows[which]));

@@ -57,7 +57,7 @@ static int32_t longest_row(const pl_model_config_t *config)
                   max_of(heads, widest_mlp(config)));
 }
 
-static void cut_tokens(pl_forward_t *forward, cutter_t *cutter, int64_t n)
+static void cut_tokens(pl_host_forward_t *forward, cutter_t *cutter, int64_t n)
 {
     const pl_model_config_t *config = forward->config;
 
@@ -77,7 +77,7 @@ static void cut_tokens(pl_forward_t *forward, cutter_t *cutter, int64_t n)
     forward->starts         = cut_ints(cutter, (int64_t)config->n_experts + 1);
 }
 
-static void cut_tile(pl_forward_t *forward, cutter_t *cutter, int64_t n)
+static void cut_tile(pl_host_forward_t *forward, cutter_t *cutter, int64_t n)
 {
     const pl_model_config_t *config = forward->config;
     int64_t heads                   = n * config->n_heads;
@@ -97,7 +97,7 @@ static void cut_tile(pl_forward_t *forward, cutter_t *cutter, int64_t n)
     forward->up            = cut_floats(cutter, n * widest_mlp(config));
 }
 
-static void cut_token(pl_forward_t *forward, cutter_t *cutter,
+static void cut_token(pl_host_forward_t *forward, cutter_t *cutter,
                       int64_t n_positions)
 {
     const pl_model_config_t *config = forward->config;
@@ -109,11 +109,12 @@ static void cut_token(pl_forward_t *forward, cutter_t *cutter,
         cutter, (int64_t)pl_attend_scratch(&forward->rows, config->n_heads,
                                            forward->select_room));
     forward->scores     = cut_floats(cutter, n_positions);
+    forward->logits     = cut_floats(cutter, config->vocab_size);
     forward->topk       = cut(cutter, n_positions, sizeof(*forward->topk));
     forward->everything = cut_ints(cutter, forward->select_room);
 }
 
-static void cut_all(pl_forward_t *forward, cutter_t *cutter, int32_t n,
+static void cut_all(pl_host_forward_t *forward, cutter_t *cutter, int32_t n,
                     int32_t n_positions)
 {
     int32_t topk         = forward->config->index_topk;
@@ -124,10 +125,11 @@ static void cut_all(pl_forward_t *forward, cutter_t *cutter, int32_t n,
     cut_token(forward, cutter, n_positions);
 }
 
-pl_status_t pl_forward_reserve(pl_forward_t *forward, int32_t n,
-                               int32_t n_positions)
+static pl_status_t host_reserve(pl_forward_t *self, int32_t n,
+                                int32_t n_positions)
 {
-    cutter_t cutter = {0};
+    pl_host_forward_t *forward = (pl_host_forward_t *)self;
+    cutter_t cutter            = {0};
 
     if ((n <= forward->room_tokens) &&
         (n_positions <= forward->room_positions)) {
@@ -158,53 +160,28 @@ pl_status_t pl_forward_reserve(pl_forward_t *forward, int32_t n,
     return PL_OK;
 }
 
-pl_status_t pl_forward_open(const pl_model_config_t *config,
-                            const pl_weights_t *weights, pl_kv_dtype_t dtype,
-                            const pl_log_t *log, pl_forward_t **forward_p)
+static void host_close(pl_forward_t *self)
 {
-    pl_forward_t *forward = calloc(1, sizeof(*forward));
+    pl_host_forward_t *forward = (pl_host_forward_t *)self;
 
-    if (forward == NULL) {
-        return PL_ERR_MEMORY;
-    }
-    forward->config  = config;
-    forward->weights = weights;
-    forward->log     = log;
-    forward->layer   = -1;
-    forward->rows    = pl_row_layout_make(dtype, config->kv_lora, config->rope,
-                                          config->index_dim);
-    forward->frequencies =
-        malloc((size_t)config->rope / 2 * sizeof(*forward->frequencies));
-    if (forward->frequencies == NULL) {
-        free(forward);
-        return PL_ERR_MEMORY;
-    }
-    pl_rope_frequencies(&config->rope_params, config->rope,
-                        forward->frequencies);
-    *forward_p = forward;
-    return PL_OK;
-}
-
-void pl_forward_close(pl_forward_t *forward)
-{
-    if (forward == NULL) {
-        return;
-    }
     free(forward->memory);
     free(forward->frequencies);
     free(forward);
 }
 
-const pl_row_layout_t *pl_forward_rows(const pl_forward_t *forward)
+void pl_forward_close(pl_forward_t *forward)
 {
-    return &forward->rows;
+    if (forward != NULL) {
+        forward->ops->close(forward);
+    }
 }
 
 /* ---- layers ---- */
 
-void pl_forward_begin(pl_forward_t *forward, const int32_t *tokens,
-                      const int32_t *positions, int32_t n)
+static pl_status_t host_begin(pl_forward_t *self, const int32_t *tokens,
+                              const int32_t *positions, int32_t n)
 {
+    pl_host_forward_t *forward      = (pl_host_forward_t *)self;
     const pl_model_config_t *config = forward->config;
     int32_t half                    = config->rope / 2;
 
@@ -221,10 +198,12 @@ void pl_forward_begin(pl_forward_t *forward, const int32_t *tokens,
                        positions[i], pl_forward_row(forward->cosines, i, half),
                        pl_forward_row(forward->sines, i, half));
     }
+    return PL_OK;
 }
 
 /* The index key: norm first, then the rotation of its first dimensions. */
-static void make_keys(pl_forward_t *forward, const pl_layer_weights_t *layer)
+static void make_keys(pl_host_forward_t *forward,
+                      const pl_layer_weights_t *layer)
 {
     const pl_model_config_t *config = forward->config;
     int32_t half                    = config->rope / 2;
@@ -242,7 +221,7 @@ static void make_keys(pl_forward_t *forward, const pl_layer_weights_t *layer)
     }
 }
 
-static void make_kv(pl_forward_t *forward, int32_t layer)
+static void make_kv(pl_host_forward_t *forward, int32_t layer)
 {
     const pl_model_config_t *config   = forward->config;
     const pl_layer_weights_t *weights = &forward->weights->layers[layer];
@@ -270,30 +249,51 @@ static void make_kv(pl_forward_t *forward, int32_t layer)
     forward->layer = layer;
 }
 
-void pl_forward_kv(pl_forward_t *forward, int32_t layer, int32_t i,
-                   uint8_t *latent, uint8_t *index_key, uint8_t *index_scale)
+static uint8_t *page_of(const pl_forward_pages_t *pages, int32_t row)
 {
-    const pl_model_config_t *config = forward->config;
+    return pages->pages +
+           (size_t)(row / pages->form.page_tokens) * pages->stride;
+}
 
-    assert((i >= 0) && (i < forward->n));
+static pl_status_t host_store(pl_forward_t *self, int32_t layer, int32_t first,
+                              int32_t n, const int32_t *rows,
+                              const pl_forward_pages_t *latent,
+                              const pl_forward_pages_t *index)
+{
+    pl_host_forward_t *forward      = (pl_host_forward_t *)self;
+    const pl_model_config_t *config = forward->config;
+    int32_t width                   = config->kv_lora + config->rope;
+
+    assert((first >= 0) && (first + n <= forward->n));
     if (forward->layer != layer) {
         make_kv(forward, layer);
     }
-    pl_latent_store(
-        &forward->rows,
-        pl_forward_row(forward->kv, i, config->kv_lora + config->rope), latent);
-    if (config->full_indexer[layer]) {
-        pl_index_store(&forward->rows,
-                       pl_forward_row(forward->keys, i, config->index_dim),
-                       index_key, index_scale);
+    for (int32_t i = 0; i < n; i++) {
+        int32_t row = rows[i] % latent->form.page_tokens;
+
+        pl_latent_store(
+            &forward->rows, pl_forward_row(forward->kv, first + i, width),
+            page_of(latent, rows[i]) + pl_row_key(&latent->form, row));
+        if (config->full_indexer[layer]) {
+            uint8_t *page = page_of(index, rows[i]);
+
+            pl_index_store(
+                &forward->rows,
+                pl_forward_row(forward->keys, first + i, config->index_dim),
+                page + pl_row_key(&index->form, row),
+                page + pl_row_scale(&index->form, row));
+        }
     }
+    return PL_OK;
 }
 
-void pl_forward_mix(pl_forward_t *forward, int32_t layer,
-                    const pl_view_t *latent, const pl_view_t *index)
+static pl_status_t host_mix(pl_forward_t *self, int32_t layer,
+                            const pl_view_t *latent, const pl_view_t *index)
 {
+    pl_host_forward_t *forward = (pl_host_forward_t *)self;
+
     if (forward->n == 0) {
-        return;
+        return PL_OK;
     }
     if (forward->layer != layer) {
         make_kv(forward, layer);
@@ -306,20 +306,26 @@ void pl_forward_mix(pl_forward_t *forward, int32_t layer,
                              index);
     }
     pl_forward_mlp(forward, layer);
+    return PL_OK;
 }
 
 /* ---- results ---- */
 
-void pl_forward_logits(pl_forward_t *forward, int32_t i, float *logits)
+static pl_status_t host_end(pl_forward_t *self, int32_t i, float *logits,
+                            int32_t *token_p)
 {
+    pl_host_forward_t *forward      = (pl_host_forward_t *)self;
     const pl_model_config_t *config = forward->config;
     float *x = pl_forward_row(forward->x, i, config->hidden);
 
     assert((i >= 0) && (i < forward->n));
+    logits = logits != NULL ? logits : forward->logits;
     pl_rms_norm(&forward->weights->norm, config->norm_eps,
                 pl_forward_row(forward->h, i, config->hidden), x);
     pl_linear(&forward->weights->head, 0, config->vocab_size, x, 1,
               config->hidden, forward->row, logits, config->vocab_size);
+    *token_p = pl_greedy(logits, config->vocab_size);
+    return PL_OK;
 }
 
 int32_t pl_greedy(const float *logits, int32_t n)
@@ -336,15 +342,51 @@ int32_t pl_greedy(const float *logits, int32_t n)
     return best;
 }
 
-const int32_t *pl_forward_selected(const pl_forward_t *forward, int32_t i,
-                                   int32_t *n_p)
+static void host_watch(pl_forward_t *self, pl_selected_t selected,
+                       void *context)
 {
-    return pl_forward_selection(forward, i, n_p);
-}
+    pl_host_forward_t *forward = (pl_host_forward_t *)self;
 
-void pl_forward_watch(pl_forward_t *forward, pl_selected_t selected,
-                      void *context)
-{
     forward->selected         = selected;
     forward->selected_context = context;
+}
+
+/* ---- open ---- */
+
+static const pl_forward_ops_t host_ops = {
+    .reserve = host_reserve,
+    .begin   = host_begin,
+    .store   = host_store,
+    .mix     = host_mix,
+    .end     = host_end,
+    .watch   = host_watch,
+    .close   = host_close,
+};
+
+pl_status_t pl_forward_open(const pl_model_config_t *config,
+                            const pl_weights_t *weights, pl_kv_dtype_t dtype,
+                            const pl_log_t *log, pl_forward_t **forward_p)
+{
+    pl_host_forward_t *forward = calloc(1, sizeof(*forward));
+
+    if (forward == NULL) {
+        return PL_ERR_MEMORY;
+    }
+    forward->forward.ops = &host_ops;
+    forward->config      = config;
+    forward->weights     = weights;
+    forward->log         = log;
+    forward->layer       = -1;
+    forward->rows = pl_row_layout_make(dtype, config->kv_lora, config->rope,
+                                       config->index_dim);
+    forward->frequencies =
+        malloc((size_t)config->rope / 2 * sizeof(*forward->frequencies));
+    if (forward->frequencies == NULL) {
+        free(forward);
+        return PL_ERR_MEMORY;
+    }
+    pl_rope_frequencies(&config->rope_params, config->rope,
+                        forward->frequencies);
+    *forward_p = &forward->forward;
+    return PL_OK;
 }

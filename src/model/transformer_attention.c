@@ -7,7 +7,7 @@
 
 /* What a tile's steps share: tokens first .. first + n - 1 of the forward. */
 typedef struct tile {
-    pl_forward_t *forward;
+    pl_host_forward_t *forward;
     const pl_model_config_t *config;
     const pl_layer_weights_t *weights;
     int32_t layer;
@@ -31,7 +31,7 @@ static const float *sines_of(const tile_t *tile, int32_t i)
 static void make_queries(const tile_t *tile)
 {
     const pl_model_config_t *config = tile->config;
-    pl_forward_t *forward           = tile->forward;
+    pl_host_forward_t *forward      = tile->forward;
     int32_t width = config->n_heads * (config->nope + config->rope);
 
     pl_linear(&tile->weights->q_a, 0, config->q_lora,
@@ -52,7 +52,7 @@ static void make_queries(const tile_t *tile)
 static void absorb_queries(const tile_t *tile)
 {
     const pl_model_config_t *config = tile->config;
-    pl_forward_t *forward           = tile->forward;
+    pl_host_forward_t *forward      = tile->forward;
     int32_t head_width              = config->nope + config->rope;
     int32_t width                   = config->n_heads * head_width;
     int32_t latent                  = config->n_heads * config->kv_lora;
@@ -83,7 +83,7 @@ static void absorb_queries(const tile_t *tile)
 static void make_index_queries(const tile_t *tile)
 {
     const pl_model_config_t *config = tile->config;
-    pl_forward_t *forward           = tile->forward;
+    pl_host_forward_t *forward      = tile->forward;
     int32_t heads                   = config->index_heads;
     int32_t width                   = heads * config->index_dim;
     float scale                     = (float)(1.0 / sqrt((double)heads));
@@ -111,7 +111,7 @@ static void make_index_queries(const tile_t *tile)
 static void select_token(const tile_t *tile, int32_t i, const pl_view_t *index)
 {
     const pl_model_config_t *config = tile->config;
-    pl_forward_t *forward           = tile->forward;
+    pl_host_forward_t *forward      = tile->forward;
     int32_t token                   = tile->first + i;
     int32_t n_keys                  = forward->positions[token] + 1;
     int32_t *selection =
@@ -142,7 +142,7 @@ static void select_token(const tile_t *tile, int32_t i, const pl_view_t *index)
     }
 }
 
-const int32_t *pl_forward_selection(const pl_forward_t *forward, int32_t i,
+const int32_t *pl_forward_selection(const pl_host_forward_t *forward, int32_t i,
                                     int32_t *n_p)
 {
     bool all = forward->positions[i] < forward->config->index_topk;
@@ -157,7 +157,7 @@ const int32_t *pl_forward_selection(const pl_forward_t *forward, int32_t i,
 static void attend(const tile_t *tile, const pl_view_t *latent)
 {
     const pl_model_config_t *config = tile->config;
-    pl_forward_t *forward           = tile->forward;
+    pl_host_forward_t *forward      = tile->forward;
     int32_t heads                   = config->n_heads;
 
     for (int32_t i = 0; i < tile->n; i++) {
@@ -177,7 +177,7 @@ static void attend(const tile_t *tile, const pl_view_t *latent)
 static void add_output(const tile_t *tile)
 {
     const pl_model_config_t *config = tile->config;
-    pl_forward_t *forward           = tile->forward;
+    pl_host_forward_t *forward      = tile->forward;
     int32_t width                   = config->n_heads * config->v_dim;
     float *h = pl_forward_row(forward->h, tile->first, config->hidden);
     size_t n = (size_t)tile->n * (size_t)config->hidden;
@@ -197,8 +197,8 @@ static void add_output(const tile_t *tile)
     }
 }
 
-void pl_forward_attention(pl_forward_t *forward, int32_t layer, int32_t first,
-                          int32_t n, const pl_view_t *latent,
+void pl_forward_attention(pl_host_forward_t *forward, int32_t layer,
+                          int32_t first, int32_t n, const pl_view_t *latent,
                           const pl_view_t *index)
 {
     tile_t tile = {.forward = forward,

@@ -18,7 +18,8 @@
 
 #define PL_FORWARD_TILE 64 /* tokens */
 
-struct pl_forward {
+typedef struct pl_host_forward {
+    pl_forward_t forward;
     const pl_model_config_t *config;
     const pl_weights_t *weights;
     const pl_log_t *log;
@@ -60,6 +61,7 @@ struct pl_forward {
     float *row;     /* [the longest row of any weight] */
     float *route;   /* scratch of pl_route */
     float *attend;  /* scratch of pl_attend */
+    float *logits;  /* [vocab_size] where nobody wants them */
     float *scores;  /* [room_positions] */
     uint32_t *topk; /* [room_positions] scratch of pl_topk */
 
@@ -69,7 +71,7 @@ struct pl_forward {
     float *expert_weights; /* likewise */
     int32_t *order;        /* [n * experts_per_token] */
     int32_t *starts;       /* [n_experts + 1] */
-};
+} pl_host_forward_t;
 
 static inline float *pl_forward_row(float *rows, int32_t i, int32_t width)
 {
@@ -90,15 +92,15 @@ static inline void pl_forward_rotate_index(const pl_model_config_t *config,
 }
 
 /* h += attention(x) for tokens first .. first + n - 1, at most a tile. */
-void pl_forward_attention(pl_forward_t *forward, int32_t layer, int32_t first,
-                          int32_t n, const pl_view_t *latent,
+void pl_forward_attention(pl_host_forward_t *forward, int32_t layer,
+                          int32_t first, int32_t n, const pl_view_t *latent,
                           const pl_view_t *index);
 
 /* h += MLP(norm(h)) for all tokens. */
-void pl_forward_mlp(pl_forward_t *forward, int32_t layer);
+void pl_forward_mlp(pl_host_forward_t *forward, int32_t layer);
 
 /* Selected positions of token i, ascending. */
-const int32_t *pl_forward_selection(const pl_forward_t *forward, int32_t i,
+const int32_t *pl_forward_selection(const pl_host_forward_t *forward, int32_t i,
                                     int32_t *n_p);
 
 #endif /* PL_MODEL_TRANSFORMER_INTERNAL_H */

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-static pl_mlp_scratch_t scratch_of(const pl_forward_t *forward)
+static pl_mlp_scratch_t scratch_of(const pl_host_forward_t *forward)
 {
     pl_mlp_scratch_t scratch = {
         .row = forward->row, .gate = forward->gate, .up = forward->up};
@@ -16,7 +16,7 @@ static pl_mlp_scratch_t scratch_of(const pl_forward_t *forward)
 }
 
 /* y += MLP(x) for all tokens, tile by tile. */
-static void add_mlp(pl_forward_t *forward, const pl_mlp_weights_t *mlp,
+static void add_mlp(pl_host_forward_t *forward, const pl_mlp_weights_t *mlp,
                     float *y)
 {
     int32_t hidden           = forward->config->hidden;
@@ -32,8 +32,9 @@ static void add_mlp(pl_forward_t *forward, const pl_mlp_weights_t *mlp,
 }
 
 /* Pairs order[0 .. n-1], at most a tile, are tokens that go to this expert. */
-static void add_expert(pl_forward_t *forward, const pl_mlp_weights_t *expert,
-                       const int32_t *order, int32_t n)
+static void add_expert(pl_host_forward_t *forward,
+                       const pl_mlp_weights_t *expert, const int32_t *order,
+                       int32_t n)
 {
     int32_t hidden           = forward->config->hidden;
     int32_t per_token        = forward->config->experts_per_token;
@@ -59,7 +60,7 @@ static void add_expert(pl_forward_t *forward, const pl_mlp_weights_t *expert,
     }
 }
 
-static void add_experts(pl_forward_t *forward,
+static void add_experts(pl_host_forward_t *forward,
                         const pl_layer_weights_t *weights)
 {
     const pl_model_config_t *config = forward->config;
@@ -85,7 +86,7 @@ static void add_experts(pl_forward_t *forward,
     }
 }
 
-void pl_forward_mlp(pl_forward_t *forward, int32_t layer)
+void pl_forward_mlp(pl_host_forward_t *forward, int32_t layer)
 {
     const pl_model_config_t *config   = forward->config;
     const pl_layer_weights_t *weights = &forward->weights->layers[layer];

@@ -26,7 +26,7 @@ BELOW = {
     "cache": "pool clock layout verify base",
     "engine": "cache pool clock layout verify base",
     "device": "verify layout base",
-    "comm": "layout base",
+    "comm": "device verify layout base",
     "attn": "device verify layout base",
     "model": "attn device verify layout base",
     "trace": "base",

@@ -188,7 +188,8 @@ static void the_trace_is_equal_and_sees_each_call(pl_comm_t *comm,
     COMM_CHECK(notes, comm, pl_comm_broadcast(comm, 0, &byte, 1) == PL_OK);
     if (comm->rank < comm->n_prefill) {
         before = comm->prefill_trace;
-        COMM_CHECK(notes, comm, pl_comm_expose(comm, 0, NULL, 0) == PL_OK);
+        COMM_CHECK(notes, comm,
+                   pl_comm_expose(comm, 0, PL_MEMORY_HOST, NULL, 0) == PL_OK);
         COMM_CHECK(notes, comm, comm->prefill_trace != before);
     }
     COMM_CHECK(notes, comm, same_on_first(comm, comm->n_ranks, comm->trace));

@@ -72,8 +72,8 @@ static void open_gather(gather_test_t *test)
     test->store       = malloc(at);
     for (int p = 0; p < test->n_parts; p++) {
         COMM_CHECK(test->notes, test->comm,
-                   pl_comm_expose(test->comm, test->regions[p], test->store,
-                                  at) == PL_OK);
+                   pl_comm_expose(test->comm, test->regions[p], PL_MEMORY_HOST,
+                                  test->store, at) == PL_OK);
     }
 }
 
@@ -178,7 +178,8 @@ static void gather_prefill(gather_test_t *test, uint64_t *rows_hash)
                       *rows_hash);
         /* any prefill-collective call ends the time in which peers may read */
         COMM_CHECK(test->notes, test->comm,
-                   pl_comm_expose(test->comm, 0, NULL, 0) == PL_OK);
+                   pl_comm_expose(test->comm, 0, PL_MEMORY_HOST, NULL, 0) ==
+                       PL_OK);
     }
 }
 
@@ -216,9 +217,11 @@ void comm_case_gather_refuses(pl_comm_t *comm, comm_notes_t *notes)
         COMM_CHECK(notes, comm,
                    pl_comm_gather(comm, &gather) == PL_ERR_ARGUMENT);
         COMM_CHECK(notes, comm,
-                   pl_comm_expose(comm, 1, store, 8) == PL_ERR_ARGUMENT);
+                   pl_comm_expose(comm, 1, PL_MEMORY_HOST, store, 8) ==
+                       PL_ERR_ARGUMENT);
     } else {
-        COMM_CHECK(notes, comm, pl_comm_expose(comm, 1, store, 8) == PL_OK);
+        COMM_CHECK(notes, comm,
+                   pl_comm_expose(comm, 1, PL_MEMORY_HOST, store, 8) == PL_OK);
         COMM_CHECK(notes, comm,
                    pl_comm_gather(comm, &gather) == PL_ERR_ARGUMENT);
         page = pl_page_at(comm->rank, 1, comm->n_prefill); /* one too far */
@@ -228,8 +231,8 @@ void comm_case_gather_refuses(pl_comm_t *comm, comm_notes_t *notes)
         COMM_CHECK(notes, comm,
                    pl_comm_gather(comm, &gather) == PL_ERR_ARGUMENT);
         COMM_CHECK(notes, comm,
-                   pl_comm_expose(comm, PL_COMM_REGIONS, store, 8) ==
-                       PL_ERR_ARGUMENT);
+                   pl_comm_expose(comm, PL_COMM_REGIONS, PL_MEMORY_HOST, store,
+                                  8) == PL_ERR_ARGUMENT);
     }
     /* refused calls have not happened: the ranks still agree */
     COMM_CHECK(notes, comm, pl_comm_agree_status(comm, PL_OK) == PL_OK);

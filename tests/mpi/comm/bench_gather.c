@@ -128,7 +128,7 @@ int main(int argc, char **argv)
         MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
     }
     bench_open(&bench);
-    if (pl_comm_expose(bench.comm, 0, bench.store,
+    if (pl_comm_expose(bench.comm, 0, PL_MEMORY_HOST, bench.store,
                        (size_t)(bench.n_pages / n_ranks + 1) * bench.stride) !=
         PL_OK) {
         MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);

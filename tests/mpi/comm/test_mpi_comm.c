@@ -165,7 +165,7 @@ static pl_status_t do_call(int call, pl_comm_t *comm, uint64_t *word)
         for (int i = 0; i < n_ranks; i++) { /* one page of each rank */
             pages[i] = i;
         }
-        PL_TRY(pl_comm_expose(comm, 0, store, sizeof(store)));
+        PL_TRY(pl_comm_expose(comm, 0, PL_MEMORY_HOST, store, sizeof(store)));
         gather.parts[0].stride = 64;
         gather.parts[0].view   = views[0];
         return pl_comm_gather(comm, &gather);
@@ -228,8 +228,8 @@ START_TEST(calls_that_differ_are_found)
     uint64_t word   = 0;
     int region      = rank == n_ranks - 1 ? 1 : 0;
 
-    ck_assert_all(MPI_COMM_WORLD,
-                  pl_comm_expose(comm, region, NULL, 0) == PL_OK);
+    ck_assert_all(MPI_COMM_WORLD, pl_comm_expose(comm, region, PL_MEMORY_HOST,
+                                                 NULL, 0) == PL_OK);
     ck_assert_all(MPI_COMM_WORLD, pl_comm_agree(comm, &word, 1) ==
                                       (n_ranks > 1 ? PL_ERR_DISAGREE : PL_OK));
     ck_assert_all(MPI_COMM_WORLD,

@@ -70,7 +70,7 @@ static pl_status_t do_call(call_t call, pl_comm_t *comm, int bad)
     case BARRIER:
         return pl_comm_barrier(comm);
     case EXPOSE:
-        return pl_comm_expose(comm, 0, NULL, 0);
+        return pl_comm_expose(comm, 0, PL_MEMORY_HOST, NULL, 0);
     case GATHER:
         gather.parts[0].region = 1;
         gather.parts[0].stride = 4;
@@ -111,7 +111,7 @@ static pl_status_t have_trouble(void *context, pl_comm_t *comm)
     uint8_t store[64] = {0};
     double begin;
 
-    PL_TRY(pl_comm_expose(comm, 1, store, sizeof(store)));
+    PL_TRY(pl_comm_expose(comm, 1, PL_MEMORY_HOST, store, sizeof(store)));
     PL_TRY(pl_comm_barrier(comm)); /* all was well so far */
     begin                      = comm_now_s();
     plan->got[comm->rank]      = comm->rank == plan->bad
@@ -270,9 +270,9 @@ static pl_status_t differ(void *context, pl_comm_t *comm)
     case 2:
         return pl_comm_broadcast(comm, odd ? 1 : 0, words, 8);
     case 3:
-        return pl_comm_expose(comm, odd ? 1 : 0, store, 8);
+        return pl_comm_expose(comm, odd ? 1 : 0, PL_MEMORY_HOST, store, 8);
     default:
-        PL_TRY(pl_comm_expose(comm, 0, store, sizeof(store)));
+        PL_TRY(pl_comm_expose(comm, 0, PL_MEMORY_HOST, store, sizeof(store)));
         return pl_comm_gather(comm, &gather);
     }
 }

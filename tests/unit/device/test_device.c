@@ -36,7 +36,8 @@ static uint8_t *allocate(size_t bytes, const char *what)
 {
     void *mem = NULL;
 
-    ck_assert_int_eq(pl_device_alloc(device, bytes, what, &mem), PL_OK);
+    ck_assert_int_eq(
+        pl_device_alloc(device, PL_MEMORY_DEVICE, bytes, what, &mem), PL_OK);
     ck_assert_ptr_nonnull(mem);
     ck_assert_uint_eq((uintptr_t)mem % 64, 0);
     return mem;
@@ -56,9 +57,11 @@ START_TEST(every_size_is_aligned_and_usable)
 
     open_device(_i);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
-        uint8_t *mem = allocate(sizes[i], "a block");
+        uint8_t *mem   = allocate(sizes[i], "a block");
+        pl_span_t span = {mem, sizes[i]};
 
-        ck_assert_int_eq(pl_device_fill(device, mem, sizes[i], 7), PL_OK);
+        ck_assert_int_eq(pl_device_fill(device, PL_STREAM_COMPUTE, &span, 1, 7),
+                         PL_OK);
         for (size_t b = 0; b < sizes[i]; b++) {
             ck_assert_uint_eq(mem[b], 7);
         }
@@ -77,9 +80,9 @@ START_TEST(too_much_memory_is_refused_with_one_line)
     uint8_t *small;
 
     open_device(_i);
-    ck_assert_int_eq(
-        pl_device_alloc(device, SIZE_MAX - 1, "the latent pages", &mem),
-        PL_ERR_MEMORY);
+    ck_assert_int_eq(pl_device_alloc(device, PL_MEMORY_DEVICE, SIZE_MAX - 1,
+                                     "the latent pages", &mem),
+                     PL_ERR_MEMORY);
     ck_assert_ptr_null(mem);
     ck_assert_int_eq(said.n_lines, 1);
     ck_assert_ptr_nonnull(strstr(said.text, "the latent pages"));
@@ -251,13 +254,15 @@ END_TEST
 
 START_TEST(wrong_arguments_change_nothing)
 {
-    uint8_t byte   = 1;
-    pl_copy_t copy = {NULL, &byte, 1};
+    uint8_t byte      = 1;
+    pl_copy_t copy    = {NULL, &byte, 1};
+    pl_span_t nowhere = {NULL, 1};
     pl_fence_t fence;
     void *mem = NULL;
 
     open_device(_i);
-    ck_assert_int_eq(pl_device_alloc(device, 1, NULL, &mem), PL_ERR_ARGUMENT);
+    ck_assert_int_eq(pl_device_alloc(device, PL_MEMORY_DEVICE, 1, NULL, &mem),
+                     PL_ERR_ARGUMENT);
     ck_assert_int_eq(pl_device_copy(device, PL_STREAM_LOAD, &copy, 1, true),
                      PL_ERR_ARGUMENT);
     ck_assert_int_eq(pl_device_copy(device, PL_STREAM_LOAD, NULL, -1, true),
@@ -266,7 +271,8 @@ START_TEST(wrong_arguments_change_nothing)
                      PL_ERR_ARGUMENT);
     ck_assert_int_eq(pl_device_record(device, PL_STREAMS, &fence),
                      PL_ERR_ARGUMENT);
-    ck_assert_int_eq(pl_device_fill(device, NULL, 1, 0), PL_ERR_ARGUMENT);
+    ck_assert_int_eq(pl_device_fill(device, PL_STREAM_COMPUTE, &nowhere, 1, 0),
+                     PL_ERR_ARGUMENT);
     ck_assert_int_eq(pl_device_wait(device, PL_STREAM_LOAD, 1),
                      PL_ERR_ARGUMENT);
     ck_assert_int_eq(said.n_lines, 7);

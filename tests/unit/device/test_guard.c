@@ -27,7 +27,8 @@ static uint8_t *allocate(size_t bytes, const char *what)
 {
     void *mem = NULL;
 
-    ck_assert_int_eq(pl_device_alloc(device, bytes, what, &mem), PL_OK);
+    ck_assert_int_eq(
+        pl_device_alloc(device, PL_MEMORY_DEVICE, bytes, what, &mem), PL_OK);
     return mem;
 }
 
@@ -127,9 +128,10 @@ END_TEST
 
 START_TEST(a_range_that_leaves_its_block_is_refused)
 {
-    uint8_t *mem    = allocate(100, "store");
-    uint8_t *old    = allocate(100, "old store");
-    uint8_t host[8] = {0};
+    uint8_t *mem     = allocate(100, "store");
+    uint8_t *old     = allocate(100, "old store");
+    uint8_t host[8]  = {0};
+    pl_span_t beyond = {mem + 50, 51};
     pl_copy_t copies[2];
     pl_fence_t fence;
 
@@ -147,7 +149,8 @@ START_TEST(a_range_that_leaves_its_block_is_refused)
     ck_assert_int_eq(pl_device_copy(device, PL_STREAM_LOAD, copies, 2, false),
                      PL_ERR_VIOLATION);
     ck_assert_ptr_nonnull(strstr(said.text, "old store (100 bytes, freed)"));
-    ck_assert_int_eq(pl_device_fill(device, mem + 50, 51, 0), PL_ERR_VIOLATION);
+    ck_assert_int_eq(pl_device_fill(device, PL_STREAM_COMPUTE, &beyond, 1, 0),
+                     PL_ERR_VIOLATION);
     ck_assert_int_eq(said.n_lines, 4);
     ck_assert_int_eq(pl_device_record(device, PL_STREAM_LOAD, &fence), PL_OK);
     ck_assert_uint_eq(fence, 0);

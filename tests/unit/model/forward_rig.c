@@ -95,9 +95,12 @@ static void begin(rig_t *rig, int32_t first, int32_t n, const int32_t *owner)
                 rig->local[t]   = mine++;
             }
         }
-        ck_assert_int_eq(pl_forward_reserve(rig->ranks[r], mine, rig->n_tokens),
-                         PL_OK);
-        pl_forward_begin(rig->ranks[r], tokens, positions, mine);
+        ck_assert_int_eq(
+            rig->ranks[r]->ops->reserve(rig->ranks[r], mine, rig->n_tokens),
+            PL_OK);
+        ck_assert_int_eq(
+            rig->ranks[r]->ops->begin(rig->ranks[r], tokens, positions, mine),
+            PL_OK);
         free(tokens);
         free(positions);
     }
@@ -114,14 +117,29 @@ static uint8_t *row_at(const rig_t *rig, int which, int32_t layer, int32_t t,
                          : pl_row_key(form, t % form->page_tokens));
 }
 
+static pl_forward_pages_t pages_of(const rig_t *rig, int which, int32_t layer)
+{
+    pl_forward_pages_t pages = {0};
+
+    if (pl_store_has(&rig->store.layout, which, layer)) {
+        pages.pages  = pl_store_page(&rig->store, which, layer, 0);
+        pages.stride = rig->store.stride[which];
+        pages.form   = rig->store.form[which];
+    }
+    return pages;
+}
+
 static void put(rig_t *rig, int32_t layer, int32_t t)
 {
-    bool index = rig->config->full_indexer[layer];
+    pl_forward_t *rank        = rig->ranks[rig->owner[t]];
+    pl_forward_pages_t latent = pages_of(rig, PL_STORE_LATENT, layer);
+    pl_forward_pages_t index  = pages_of(rig, PL_STORE_INDEX, layer);
+    int32_t page_tokens       = latent.form.page_tokens;
+    int32_t row = rig->slots[t / page_tokens] * page_tokens + t % page_tokens;
 
-    pl_forward_kv(rig->ranks[rig->owner[t]], layer, rig->local[t],
-                  row_at(rig, PL_STORE_LATENT, layer, t, false),
-                  index ? row_at(rig, PL_STORE_INDEX, layer, t, false) : NULL,
-                  index ? row_at(rig, PL_STORE_INDEX, layer, t, true) : NULL);
+    ck_assert_int_eq(
+        rank->ops->store(rank, layer, rig->local[t], 1, &row, &latent, &index),
+        PL_OK);
 }
 
 static pl_view_t view_of(const rig_t *rig, int which, int32_t layer,
@@ -150,13 +168,20 @@ void rig_chunk(rig_t *rig, int32_t first, int32_t n, const int32_t *owner)
             put(rig, layer, t);
         }
         for (int r = 0; r < RIG_RANKS; r++) {
-            pl_forward_mix(rig->ranks[r], layer, &latent, &index);
+            ck_assert_int_eq(
+                rig->ranks[r]->ops->mix(rig->ranks[r], layer, &latent, &index),
+                PL_OK);
         }
     }
     for (int32_t t = first; t < first + n; t++) {
-        pl_forward_logits(rig->ranks[rig->owner[t]], rig->local[t],
-                          rig->logits +
-                              (size_t)t * (size_t)rig->config->vocab_size);
+        pl_forward_t *rank = rig->ranks[rig->owner[t]];
+        float *logits =
+            rig->logits + (size_t)t * (size_t)rig->config->vocab_size;
+        int32_t token = -1;
+
+        ck_assert_int_eq(rank->ops->end(rank, rig->local[t], logits, &token),
+                         PL_OK);
+        ck_assert_int_eq(token, pl_greedy(logits, rig->config->vocab_size));
     }
 }
 

@@ -149,13 +149,13 @@ static void check_prompt(state_t *state)
     ck_assert_int_eq(greedy->shape[0], N_NEW);
     memcpy(tokens, oracle->prompts[state->prompt],
            (size_t)n_prompt * sizeof(*tokens));
-    pl_forward_watch(rig->ranks[0], see, state);
+    rig->ranks[0]->ops->watch(rig->ranks[0], see, state);
     for (int32_t first = 0; first < n_prompt; first += CHUNK) {
         int32_t n = n_prompt - first;
 
         rig_chunk(rig, first, n < CHUNK ? n : CHUNK, NULL);
     }
-    pl_forward_watch(rig->ranks[0], NULL, NULL);
+    rig->ranks[0]->ops->watch(rig->ranks[0], NULL, NULL);
     compare_logits(state, rig_logits(rig, n_prompt - 1));
     compare_argmax(state, rig, n_prompt);
     for (int32_t i = 0; i < N_NEW; i++) {
