@@ -1,6 +1,7 @@
 /* Digests of pages, as verify/digest.h: XXH3-64 of each row, seeded by its
  * position, summed over the page's rows.  One thread a row; the hash is written
  * after the specification of XXH3 (xxHash 0.8, doc/xxhash_spec.md). */
+#include "device/device.h"
 #include "launch.cuh"
 
 namespace {
@@ -279,39 +280,75 @@ __device__ uint64_t mix64(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* One warp a page. */
-__global__ void digest_pages(pl_page_form_t form, const uint8_t *pages,
-                             size_t stride, const pl_cuda_digest_t *what,
-                             int32_t n, uint64_t base, uint64_t *digests)
+/* One warp a job; the sum is in each of its lanes. */
+__device__ uint64_t digest_rows(const pl_digest_job_t &job)
 {
-    const int lane  = (int)(threadIdx.x % 32);
-    const int32_t i = (int32_t)((blockIdx.x * blockDim.x + threadIdx.x) / 32);
-    const uint8_t *page;
-    uint64_t sum = 0;
+    const pl_page_form_t &form = job.form;
+    uint64_t sum               = 0;
 
-    if (i >= n) {
-        return;
-    }
-    page = pages + (size_t)what[i].slot * stride;
-    for (int32_t r = lane; r < what[i].rows; r += 32) {
-        const int64_t position = (int64_t)what[i].position + r;
+    for (int32_t i = (int32_t)(threadIdx.x % 32); i < job.rows; i += 32) {
+        const int64_t position = (int64_t)job.position + i;
+        const size_t r         = (size_t)(job.first + i);
         row_t row;
 
-        row.key   = page + (size_t)r * (size_t)form.key_bytes;
-        row.scale = page + (size_t)form.page_tokens * (size_t)form.key_bytes +
-                    (size_t)r * (size_t)form.scale_bytes;
+        row.key   = job.page + r * (size_t)form.key_bytes;
+        row.scale = job.page +
+                    (size_t)form.page_tokens * (size_t)form.key_bytes +
+                    r * (size_t)form.scale_bytes;
         row.n_key = form.key_bytes;
         row.n     = form.key_bytes + form.scale_bytes;
-        sum += hash_row(row, mix64(base + (uint64_t)position *
-                                              UINT64_C(0x9E3779B97F4A7C15)));
+        sum += hash_row(row, mix64(job.base + (uint64_t)position *
+                                                  UINT64_C(0x9E3779B97F4A7C15)));
     }
 #pragma unroll
     for (int by = 16; by > 0; by /= 2) {
         sum += __shfl_xor_sync(~0U, sum, by);
     }
-    if (lane == 0) {
+    return sum;
+}
+
+__device__ int32_t warp_index()
+{
+    return (int32_t)((blockIdx.x * blockDim.x + threadIdx.x) / 32);
+}
+
+__global__ void digest_pages(pl_page_form_t form, const uint8_t *pages,
+                             size_t stride, const pl_cuda_digest_t *what,
+                             int32_t n, uint64_t base, uint64_t *digests)
+{
+    const int32_t i = warp_index();
+    uint64_t sum;
+
+    if (i >= n) {
+        return;
+    }
+    sum = digest_rows({pages + (size_t)what[i].slot * stride, form, 0,
+                       what[i].rows, what[i].position, base});
+    if (threadIdx.x % 32 == 0) {
         digests[i] = sum;
     }
+}
+
+__global__ void digest_jobs(const pl_digest_job_t *jobs, int32_t n,
+                            uint64_t *digests)
+{
+    const int32_t i = warp_index();
+    uint64_t sum;
+
+    if (i >= n) {
+        return;
+    }
+    sum = digest_rows(jobs[i]);
+    if (threadIdx.x % 32 == 0) {
+        digests[i] = sum;
+    }
+}
+
+constexpr int THREADS = 128;
+
+unsigned blocks_of(int32_t n)
+{
+    return (unsigned)pl_ceil_div(n, THREADS / 32);
 }
 
 } // namespace
@@ -322,14 +359,24 @@ pl_status_t pl_cuda_digest_pages(const pl_page_form_t *form,
                                  uint64_t base, uint64_t *digests,
                                  pl_cuda_stream_t stream)
 {
-    constexpr int THREADS = 128;
-
     if (n < 0) {
         return PL_ERR_ARGUMENT;
     }
     if (n > 0) {
-        digest_pages<<<(unsigned)pl_ceil_div(n, THREADS / 32), THREADS, 0,
-                       stream>>>(*form, pages, stride, what, n, base, digests);
+        digest_pages<<<blocks_of(n), THREADS, 0, stream>>>(
+            *form, pages, stride, what, n, base, digests);
+    }
+    return pl_launched();
+}
+
+pl_status_t pl_cuda_digest_jobs(const pl_digest_job_t *jobs, int32_t n,
+                                uint64_t *digests, pl_cuda_stream_t stream)
+{
+    if (n < 0) {
+        return PL_ERR_ARGUMENT;
+    }
+    if (n > 0) {
+        digest_jobs<<<blocks_of(n), THREADS, 0, stream>>>(jobs, n, digests);
     }
     return pl_launched();
 }

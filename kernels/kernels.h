@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include <pagelane/layout.h>
+#include <pagelane/log.h>
 #include <pagelane/status.h>
 
 #ifdef __cplusplus
@@ -27,6 +28,7 @@ extern "C" {
 #endif
 
 #include "attn/rows.h"
+#include "model/weights.h"
 #include "verify/digest.h"
 
 typedef struct CUstream_st *pl_cuda_stream_t; /* cudaStream_t */
@@ -56,6 +58,27 @@ PL_MUST_CHECK pl_status_t pl_cuda_copy_pages(const pl_page_place_t *from,
                                              int32_t n_pages, size_t page_bytes,
                                              int32_t n_blocks,
                                              pl_cuda_stream_t stream);
+
+/* ---- ranges.cu ---- */
+
+struct pl_copy; /* device/device.h */
+struct pl_span;
+struct pl_digest_job;
+
+/* Copy ranges of any place and size, in one launch for each 1,360 that are not
+ * neighbours; the list is the caller's again at once.  No range may overlap what
+ * another one writes.  Ranges whose addresses and bytes are multiples of 16 go
+ * by the bulk copy engine.  n_blocks as in pl_cuda_copy_pages.  Reference:
+ * memcpy. */
+PL_MUST_CHECK pl_status_t pl_cuda_copy_ranges(const struct pl_copy *copies,
+                                              int32_t n, int32_t n_blocks,
+                                              pl_cuda_stream_t stream);
+/* Reference: memset. */
+PL_MUST_CHECK pl_status_t pl_cuda_fill_ranges(const struct pl_span *spans,
+                                              int32_t n, uint8_t byte,
+                                              pl_cuda_stream_t stream);
+/* Were the kernels compiled for the current GPU? */
+bool pl_cuda_kernels_run_here(void);
 
 /* ---- remap.cu ---- */
 
@@ -257,6 +280,57 @@ PL_MUST_CHECK pl_status_t pl_cuda_combine_experts(
     const float *out, const float *weights, int32_t n, int32_t per_token,
     int32_t width, bool adds, float *y, pl_cuda_stream_t stream);
 
+/* ---- products.cu ---- */
+
+/* y[i][o] = sum_c x[i][c] * w[o][c] for o < rows, c < cols, sums in float32: a
+ * dense product by cuBLASLt whose rows do not know the batch.  For each shape one
+ * algorithm is chosen, once, and used for any number of rows; it has been seen
+ * to give the same bits for few rows and many.  Where none does, products are
+ * made in tiles of a fixed number of rows. */
+typedef struct pl_cuda_product {
+    pl_cuda_dtype_t dtype; /* of w and x; bf16: strides of both in whole 8s */
+    pl_cuda_dtype_t out;   /* of y */
+    bool transposed;       /* w is [cols][rows] */
+    bool one_row;          /* only ever one row of x at a time */
+    int32_t rows, cols;
+    int32_t n_batches; /* heads, or 1 */
+    size_t w_stride, x_stride, y_stride; /* elements, from row to row */
+    size_t w_batch, x_batch, y_batch;    /* elements, from batch to batch */
+} pl_cuda_product_t;
+
+/* Opaque: shapes on one GPU.  Once they are planned, any thread may use them. */
+typedef struct pl_cuda_products pl_cuda_products_t;
+
+/* Room that x and y must have: rows in whole tiles (what is there is read and
+ * written, and counts for nothing). */
+#define PL_CUDA_PRODUCT_TILE 128
+
+/* These three allocate; plan waits.  One line and PL_ERR_DEVICE, PL_ERR_MEMORY. */
+PL_MUST_CHECK pl_status_t pl_cuda_products_open(
+    const pl_log_t *log, pl_cuda_products_t **products_p);
+PL_MUST_CHECK pl_status_t pl_cuda_products_plan(pl_cuda_products_t *products,
+                                                const pl_cuda_product_t *shape,
+                                                const pl_log_t *log,
+                                                int *plan_p);
+void pl_cuda_products_close(pl_cuda_products_t *products); /* NULL is allowed */
+/* Was an algorithm found for it that serves any number of rows? */
+bool pl_cuda_product_is_whole(const pl_cuda_products_t *products, int plan);
+
+/* n rows; w, x and y at multiples of 16 bytes.  adds: y += the product. */
+PL_MUST_CHECK pl_status_t pl_cuda_product(const pl_cuda_products_t *products,
+                                          int plan, const void *w,
+                                          const void *x, int32_t n, void *y,
+                                          bool adds, pl_cuda_stream_t stream);
+
+/* ---- draw.cu ---- */
+
+/* All values of a random tensor [rows][cols], the bits of pl_drawn_value (bf16:
+ * rounded to nearest even), to rows of to_stride. */
+PL_MUST_CHECK pl_status_t pl_cuda_draw(const pl_drawing_t *drawing,
+                                       int32_t rows, int32_t cols, void *to,
+                                       size_t to_stride, pl_cuda_dtype_t dtype,
+                                       pl_cuda_stream_t stream);
+
 /* ---- digest.cu ---- */
 
 /* A page whose rows are hashed: where it lies, how many rows it has, and the
@@ -270,6 +344,10 @@ PL_MUST_CHECK pl_status_t pl_cuda_digest_pages(
     const pl_page_form_t *form, const uint8_t *pages, size_t stride,
     const pl_cuda_digest_t *what, int32_t n, uint64_t base, uint64_t *digests,
     pl_cuda_stream_t stream);
+/* Rows of pages of any form; jobs and digests may be pinned. */
+PL_MUST_CHECK pl_status_t pl_cuda_digest_jobs(const struct pl_digest_job *jobs,
+                                              int32_t n, uint64_t *digests,
+                                              pl_cuda_stream_t stream);
 
 #ifdef __cplusplus
 }
