@@ -1,29 +1,74 @@
 /* The reference device: host memory, and copies where they are asked for. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "device/internal.h"
 #include "device/queue.h"
+#include "device/shared.h"
 
 typedef struct cpu {
     pl_device_t device;
     pl_copy_queue_t queues[PL_STREAMS];
-    int64_t n_live; /* allocations */
+    int64_t n_live;               /* allocations */
+    PL_ARRAY(pl_shared_t) shared; /* those of kind SHARED */
+    pl_opened_list_t opened;
 } cpu_t;
+
+/* ---- memory ---- */
+
+static pl_status_t no_memory(const cpu_t *cpu, size_t bytes, const char *what)
+{
+    pl_log(cpu->device.log, PL_LOG_ERROR,
+           "device cpu: no memory for %s (%zu bytes); use smaller pools", what,
+           bytes);
+    return PL_ERR_MEMORY;
+}
+
+static pl_status_t alloc_shared(cpu_t *cpu, size_t bytes, const char *what,
+                                void **mem_p)
+{
+    pl_shared_t shared;
+
+    if (PL_ARRAY_RESERVE(&cpu->shared, cpu->shared.n + 1) != PL_OK) {
+        return no_memory(cpu, bytes, what);
+    }
+    if (pl_shared_make(bytes, &shared) != PL_OK) {
+        pl_log(cpu->device.log, PL_LOG_ERROR,
+               "device cpu: no memory to share for %s (%zu bytes): %s; use "
+               "smaller pools, or --comm mpi",
+               what, bytes, strerror(errno));
+        return PL_ERR_MEMORY;
+    }
+    cpu->shared.items[cpu->shared.n++] = shared;
+    cpu->n_live++;
+    *mem_p = shared.base;
+    return PL_OK;
+}
+
+static pl_shared_t *find_shared(cpu_t *cpu, const void *mem)
+{
+    for (size_t i = 0; i < cpu->shared.n; i++) {
+        if (cpu->shared.items[i].base == mem) {
+            return &cpu->shared.items[i];
+        }
+    }
+    return NULL;
+}
 
 static pl_status_t cpu_alloc(pl_device_t *self, pl_memory_t kind, size_t bytes,
                              const char *what, void **mem_p)
 {
     cpu_t *cpu = (cpu_t *)self;
-    void *mem  = pl_device_memory(bytes);
+    void *mem;
 
-    (void)kind; /* all is host memory */
+    if (kind == PL_MEMORY_SHARED) {
+        return alloc_shared(cpu, bytes, what, mem_p);
+    }
+    mem = pl_device_memory(bytes);
     if (mem == NULL) {
-        pl_log(self->log, PL_LOG_ERROR,
-               "device cpu: no memory for %s (%zu bytes); use smaller pools",
-               what, bytes);
-        return PL_ERR_MEMORY;
+        return no_memory(cpu, bytes, what);
     }
     cpu->n_live++;
     *mem_p = mem;
@@ -32,9 +77,19 @@ static pl_status_t cpu_alloc(pl_device_t *self, pl_memory_t kind, size_t bytes,
 
 static void cpu_free(pl_device_t *self, void *mem)
 {
-    ((cpu_t *)self)->n_live--;
-    free(mem);
+    cpu_t *cpu          = (cpu_t *)self;
+    pl_shared_t *shared = find_shared(cpu, mem);
+
+    cpu->n_live--;
+    if (shared == NULL) {
+        free(mem);
+        return;
+    }
+    pl_shared_free(shared);
+    *shared = cpu->shared.items[--cpu->shared.n];
 }
+
+/* ---- streams ---- */
 
 static pl_status_t cpu_copy(pl_device_t *self, pl_stream_t stream,
                             const pl_copy_t *copies, int32_t n, bool late)
@@ -118,6 +173,31 @@ static pl_status_t cpu_gather(pl_device_t *self, pl_stream_t stream,
     return PL_OK;
 }
 
+/* ---- peers ---- */
+
+static pl_status_t cpu_share(pl_device_t *self, void *mem, pl_share_t *share_p)
+{
+    const pl_shared_t *shared = find_shared((cpu_t *)self, mem);
+
+    if (shared == NULL) {
+        pl_log(self->log, PL_LOG_ERROR,
+               "device cpu: share: not an allocation of kind SHARED");
+        return PL_ERR_ARGUMENT;
+    }
+    return pl_shared_tell(shared, mem, self->log, share_p);
+}
+
+static pl_status_t cpu_open_shared(pl_device_t *self, const pl_share_t *share,
+                                   void **mem_p)
+{
+    return pl_opened_add(&((cpu_t *)self)->opened, share, self->log, mem_p);
+}
+
+static void cpu_close_shared(pl_device_t *self, void *mem)
+{
+    pl_opened_remove(&((cpu_t *)self)->opened, mem);
+}
+
 static void cpu_close(pl_device_t *self)
 {
     cpu_t *cpu = (cpu_t *)self;
@@ -131,21 +211,29 @@ static void cpu_close(pl_device_t *self)
     for (int stream = 0; stream < PL_STREAMS; stream++) {
         pl_copy_queue_free(&cpu->queues[stream]);
     }
+    pl_opened_free(&cpu->opened, "cpu", self->log);
+    for (size_t i = 0; i < cpu->shared.n; i++) {
+        pl_shared_free(&cpu->shared.items[i]);
+    }
+    PL_ARRAY_FREE(&cpu->shared);
     free(cpu);
 }
 
 static const pl_device_ops_t cpu_ops = {
-    .name   = "cpu",
-    .alloc  = cpu_alloc,
-    .free   = cpu_free,
-    .copy   = cpu_copy,
-    .record = cpu_record,
-    .wait   = cpu_wait,
-    .after  = cpu_after,
-    .fill   = cpu_fill,
-    .digest = cpu_digest,
-    .gather = cpu_gather,
-    .close  = cpu_close,
+    .name         = "cpu",
+    .alloc        = cpu_alloc,
+    .free         = cpu_free,
+    .copy         = cpu_copy,
+    .record       = cpu_record,
+    .wait         = cpu_wait,
+    .after        = cpu_after,
+    .fill         = cpu_fill,
+    .digest       = cpu_digest,
+    .gather       = cpu_gather,
+    .close        = cpu_close,
+    .share        = cpu_share,
+    .open_shared  = cpu_open_shared,
+    .close_shared = cpu_close_shared,
 };
 
 pl_status_t pl_device_open_cpu(const pl_log_t *log, pl_device_t **device_p)

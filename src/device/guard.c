@@ -12,6 +12,7 @@
 
 #include "device/internal.h"
 #include "device/queue.h"
+#include "device/shared.h"
 
 #define ZONE_BYTES 256  /* a multiple of 64: it precedes aligned memory */
 #define ZONE_BYTE  0xA5 /* not poison: poisoning too much must show */
@@ -19,7 +20,8 @@
 #define KEPT_BYTES ((size_t)16 << 20) /* of freed blocks */
 
 typedef struct block {
-    uint8_t *base; /* a zone, the memory, a zone */
+    uint8_t *base;      /* a zone, the memory, a zone */
+    pl_shared_t shared; /* where that is, or none: it is to be freed */
     uint8_t *mem;
     size_t bytes;
     bool freed;    /* poison in quarantine */
@@ -32,6 +34,7 @@ typedef struct guard {
     pl_copy_queue_t queues[PL_STREAMS];
     PL_ARRAY(block_t) blocks; /* oldest first */
     size_t kept_bytes;        /* of freed ones among them */
+    pl_opened_list_t opened;
     bool violated;
 } guard_t;
 
@@ -93,6 +96,15 @@ static void inspect(guard_t *guard, block_t *block)
     }
 }
 
+static void let_go(block_t *block)
+{
+    if (block->shared.base != NULL) {
+        pl_shared_free(&block->shared);
+    } else {
+        free(block->base);
+    }
+}
+
 /* Let the oldest freed blocks go until the kept ones are few enough. */
 static void shrink_quarantine(guard_t *guard)
 {
@@ -104,7 +116,7 @@ static void shrink_quarantine(guard_t *guard)
         if (block->freed && (guard->kept_bytes > KEPT_BYTES)) {
             inspect(guard, block);
             guard->kept_bytes -= block->bytes;
-            free(block->base);
+            let_go(block);
         } else {
             guard->blocks.items[n++] = *block;
         }
@@ -186,19 +198,31 @@ static pl_status_t no_memory(const guard_t *guard, size_t bytes,
     return PL_ERR_MEMORY;
 }
 
+/* The red zones lie in the shared memory, too. */
+static pl_status_t take_memory(block_t *block, pl_memory_t kind)
+{
+    size_t bytes = block->bytes + 2 * ZONE_BYTES;
+
+    if (kind == PL_MEMORY_SHARED) {
+        PL_TRY(pl_shared_make(bytes, &block->shared));
+        block->base = block->shared.base;
+        return PL_OK;
+    }
+    block->base = pl_device_memory(bytes);
+    return block->base == NULL ? PL_ERR_MEMORY : PL_OK;
+}
+
 static pl_status_t guard_alloc(pl_device_t *self, pl_memory_t kind,
                                size_t bytes, const char *what, void **mem_p)
 {
     guard_t *guard = (guard_t *)self;
     block_t block  = {.bytes = bytes};
 
-    (void)kind; /* all is host memory */
     if ((bytes > SIZE_MAX - 2 * ZONE_BYTES) ||
         (PL_ARRAY_RESERVE(&guard->blocks, guard->blocks.n + 1) != PL_OK)) {
         return no_memory(guard, bytes, what);
     }
-    block.base = pl_device_memory(bytes + 2 * ZONE_BYTES);
-    if (block.base == NULL) {
+    if (take_memory(&block, kind) != PL_OK) {
         return no_memory(guard, bytes, what);
     }
     block.mem = block.base + ZONE_BYTES;
@@ -327,6 +351,30 @@ static pl_status_t guard_gather(pl_device_t *self, pl_stream_t stream,
     return PL_OK;
 }
 
+static pl_status_t guard_share(pl_device_t *self, void *mem,
+                               pl_share_t *share_p)
+{
+    const block_t *block = find_block((guard_t *)self, mem);
+
+    if ((block == NULL) || block->freed || (block->shared.base == NULL)) {
+        pl_log(self->log, PL_LOG_ERROR,
+               "device guard: share: not an allocation of kind SHARED");
+        return PL_ERR_ARGUMENT;
+    }
+    return pl_shared_tell(&block->shared, mem, self->log, share_p);
+}
+
+static pl_status_t guard_open_shared(pl_device_t *self, const pl_share_t *share,
+                                     void **mem_p)
+{
+    return pl_opened_add(&((guard_t *)self)->opened, share, self->log, mem_p);
+}
+
+static void guard_close_shared(pl_device_t *self, void *mem)
+{
+    pl_opened_remove(&((guard_t *)self)->opened, mem);
+}
+
 static pl_status_t guard_check(pl_device_t *self)
 {
     guard_t *guard = (guard_t *)self;
@@ -351,9 +399,10 @@ static void guard_close(pl_device_t *self)
                    "device guard: %s (%zu bytes) was not freed", block->what,
                    block->bytes);
         }
-        free(block->base);
+        let_go(block);
     }
     PL_ARRAY_FREE(&guard->blocks);
+    pl_opened_free(&guard->opened, "guard", self->log);
     for (int stream = 0; stream < PL_STREAMS; stream++) {
         pl_copy_queue_free(&guard->queues[stream]);
     }
@@ -361,18 +410,21 @@ static void guard_close(pl_device_t *self)
 }
 
 static const pl_device_ops_t guard_ops = {
-    .name   = "guard",
-    .alloc  = guard_alloc,
-    .free   = guard_free,
-    .copy   = guard_copy,
-    .record = guard_record,
-    .wait   = guard_wait,
-    .after  = guard_after,
-    .fill   = guard_fill,
-    .digest = guard_digest,
-    .gather = guard_gather,
-    .close  = guard_close,
-    .check  = guard_check,
+    .name         = "guard",
+    .alloc        = guard_alloc,
+    .free         = guard_free,
+    .copy         = guard_copy,
+    .record       = guard_record,
+    .wait         = guard_wait,
+    .after        = guard_after,
+    .fill         = guard_fill,
+    .digest       = guard_digest,
+    .gather       = guard_gather,
+    .close        = guard_close,
+    .share        = guard_share,
+    .open_shared  = guard_open_shared,
+    .close_shared = guard_close_shared,
+    .check        = guard_check,
 };
 
 pl_status_t pl_device_open_guard(const pl_log_t *log, pl_device_t **device_p)

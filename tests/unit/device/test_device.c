@@ -333,6 +333,7 @@ int main(void)
     tcase_add_test(tcase, an_unknown_device_is_refused_by_name);
     suite_add_tcase(suite, tcase);
     suite_add_tcase(suite, guard_case());
+    suite_add_tcase(suite, share_case(n));
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     n_failed = srunner_ntests_failed(runner);

@@ -5,5 +5,6 @@
 #include <check.h>
 
 TCase *guard_case(void);
+TCase *share_case(int n_devices);
 
 #endif /* TEST_DEVICE_H */
