@@ -5,5 +5,6 @@
 #include <check.h>
 
 TCase *local_failures_case(void);
+TCase *nccl_case(void);
 
 #endif /* TEST_COMM_H */
