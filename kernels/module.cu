@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "bench.cuh"
+#include "device.cuh"
+#include "nccl.cuh"
 
 namespace {
 
@@ -39,8 +41,21 @@ pl_status_t describe(int device, pl_cuda_about_t *about)
     return PL_OK;
 }
 
-const pl_cuda_module_t MODULE = {PL_CUDA_MODULE_ABI, count, describe,
-                                 pl_cuda_bench_kernels};
+pl_cuda_module_t make_module()
+{
+    pl_cuda_module_t module = {};
+
+    module.abi                = PL_CUDA_MODULE_ABI;
+    module.count              = count;
+    module.describe           = describe;
+    module.bench_kernels      = pl_cuda_bench_kernels;
+    module.open_device        = pl_cuda_device_open;
+    module.nccl               = &PL_CUDA_NCCL;
+    module.n_synchronizations = pl_cuda_n_synchronizations;
+    return module;
+}
+
+const pl_cuda_module_t MODULE = make_module();
 
 } // namespace
 

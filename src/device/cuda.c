@@ -28,3 +28,26 @@ const pl_cuda_module_t *pl_cuda_open(char *why, size_t room)
     }
     return module;
 }
+
+int pl_cuda_gpus(void)
+{
+    char why[256];
+    const pl_cuda_module_t *module = pl_cuda_open(why, sizeof(why));
+
+    return module != NULL ? module->count(why, sizeof(why)) : 0;
+}
+
+pl_status_t pl_device_open_cuda(int gpu, const pl_log_t *log,
+                                pl_device_t **device_p)
+{
+    char why[256]                  = "";
+    const pl_cuda_module_t *module = pl_cuda_open(why, sizeof(why));
+
+    if ((module == NULL) || (module->count(why, sizeof(why)) == 0)) {
+        pl_log(log, PL_LOG_ERROR,
+               "device cuda:%d cannot be opened: %s; use --device cpu", gpu,
+               why);
+        return PL_ERR_DEVICE;
+    }
+    return module->open_device(gpu, log, device_p);
+}

@@ -14,4 +14,12 @@
  * why[room].  Thread-safe. */
 const pl_cuda_module_t *pl_cuda_open(char *why, size_t room);
 
+/* GPUs that a device can be opened on; 0 without module or driver. */
+int pl_cuda_gpus(void);
+
+/* The device on one of them, counted from 0.  PL_ERR_DEVICE, PL_ERR_MEMORY; one
+ * line, which says why where there is none. */
+PL_MUST_CHECK pl_status_t pl_device_open_cuda(int gpu, const pl_log_t *log,
+                                              pl_device_t **device_p);
+
 #endif /* PL_DEVICE_CUDA_H */
