@@ -39,5 +39,12 @@ TCase *case_scores(void);
 TCase *case_topk(void);
 TCase *case_attend(void);
 TCase *case_layers(void);
+TCase *case_grouped(void);
+
+TCase *case_device(void);
+/* The program again as a peer, `test_gpu_kernels <DEVICE_CHILD> <gpu>`: its exit
+ * status. */
+#define DEVICE_CHILD "--device-child"
+int device_child(const char *gpu);
 
 #endif /* GPU_H */
