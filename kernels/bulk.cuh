@@ -2,8 +2,8 @@
  * into shared memory and out of it, asked for by one thread.
  *
  * A kernel keeps a ring of BULK_STAGES pieces filling and emptying.  Addresses
- * and sizes are multiples of 16; over PCIe pieces that begin at multiples of 128
- * move at 51 GB/s, others at 33.
+ * and sizes are multiples of 16; over PCIe pieces that begin at multiples of
+ * 128 move at 51 GB/s, others at 33.
  */
 #ifndef PL_KERNELS_BULK_CUH
 #define PL_KERNELS_BULK_CUH
@@ -13,7 +13,7 @@
 
 constexpr int BULK_STAGES         = 6;
 constexpr uint32_t BULK_LINE      = 128;
-constexpr uint32_t BULK_NEAR_MOST = 2688; /* bytes of a piece within the device */
+constexpr uint32_t BULK_NEAR_MOST = 2688; /* bytes within the device */
 constexpr uint32_t BULK_FAR_MOST  = 7168; /* over a link */
 constexpr int BULK_NEAR_BLOCKS    = 10;   /* of a multiprocessor */
 
@@ -34,9 +34,8 @@ bulk_make_barriers(uint64_t (&barriers)[BULK_STAGES])
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-static __device__ __forceinline__ void bulk_load(uint32_t stage, const void *at,
-                                                 uint32_t bytes,
-                                                 uint32_t barrier)
+static __device__ __forceinline__ void
+bulk_load(uint32_t stage, const void *at, uint32_t bytes, uint32_t barrier)
 {
     asm volatile(
         "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
@@ -101,8 +100,8 @@ static inline int bulk_near_blocks(void)
     int device = 0, n_processors = 0;
 
     (void)cudaGetDevice(&device);
-    (void)cudaDeviceGetAttribute(&n_processors,
-                                 cudaDevAttrMultiProcessorCount, device);
+    (void)cudaDeviceGetAttribute(&n_processors, cudaDevAttrMultiProcessorCount,
+                                 device);
     return n_processors * BULK_NEAR_BLOCKS;
 }
 

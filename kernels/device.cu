@@ -10,7 +10,8 @@
 
 #include "nvtx.cuh"
 
-namespace {
+namespace
+{
 
 constexpr uint64_t STREAM_BITS = 3; /* of a fence */
 static_assert(PL_STREAMS <= 1 << STREAM_BITS, "a fence names its stream");
@@ -19,10 +20,10 @@ constexpr size_t KEPT_POINTS = 32; /* fences not known to be done */
 
 /* A wait for a decode step is over in microseconds, one for a chunk in
  * milliseconds; 8 ranks may wait on two cores. */
-constexpr double SPIN_S    = 20e-6;
-constexpr double YIELD_S   = 1e-3;
-constexpr long SLEEP_NS    = 50000;
-constexpr double LOOK_S    = 0.1;
+constexpr double SPIN_S  = 20e-6;
+constexpr double YIELD_S = 1e-3;
+constexpr long SLEEP_NS  = 50000;
+constexpr double LOOK_S  = 0.1;
 
 std::atomic<int64_t> n_synchronizations{0};
 
@@ -129,9 +130,9 @@ void retire(pl_cuda_t *cuda, pl_cuda_queue_t *queue, size_t n)
 /* Fences that nobody waits for do not pile up. */
 void retire_some(pl_cuda_t *cuda, pl_cuda_queue_t *queue)
 {
-    for (int i = 0; (i < 2) && (queue->points.n - queue->head > KEPT_POINTS) &&
-                    (query(queue->points.items[queue->head].event) ==
-                     cudaSuccess);
+    for (int i = 0;
+         (i < 2) && (queue->points.n - queue->head > KEPT_POINTS) &&
+         (query(queue->points.items[queue->head].event) == cudaSuccess);
          i++) {
         retire(cuda, queue, 1);
     }
@@ -336,8 +337,7 @@ pl_status_t look_at_kernels(const pl_cuda_t *cuda)
 {
     return pl_cuda_kernels_run_here()
                ? PL_OK
-               : pl_cuda_tell(cuda, cudaErrorNoKernelImageForDevice,
-                              "opening");
+               : pl_cuda_tell(cuda, cudaErrorNoKernelImageForDevice, "opening");
 }
 
 } // namespace

@@ -44,8 +44,8 @@ PL_MUST_CHECK pl_status_t pl_cuda_device_wait_stream(pl_device_t *device,
                                                      pl_stream_t stream);
 
 /* One line about a CUDA call (`error`: cudaError_t): what was asked, what CUDA
- * says, what to do; PL_ERR_DEVICE, or PL_ERR_MEMORY if memory lacked.  PL_OK and
- * no line for cudaSuccess. */
+ * says, what to do; PL_ERR_DEVICE, or PL_ERR_MEMORY if memory lacked.  PL_OK
+ * and no line for cudaSuccess. */
 PL_MUST_CHECK pl_status_t pl_cuda_told(const pl_log_t *log, int error,
                                        const char *what);
 

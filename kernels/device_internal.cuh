@@ -69,7 +69,7 @@ typedef struct pl_cuda {
     pl_device_t device;
     int gpu;
     pl_cuda_queue_t queues[PL_STREAMS];
-    PL_ARRAY(cudaEvent_t) events; /* not in use */
+    PL_ARRAY(cudaEvent_t) events;     /* not in use */
     PL_ARRAY(pl_cuda_block_t) blocks; /* by address */
     PL_ARRAY(pl_event_t *) made;      /* events of peers that are ours */
     pl_cuda_hint_t last_src, last_dst;
@@ -104,8 +104,8 @@ void pl_cuda_remove_block(pl_cuda_t *cuda, size_t i);
 /* The block that begins at `at` and was allocated here (is_own), or was opened;
  * SIZE_MAX: none. */
 size_t pl_cuda_block_at(const pl_cuda_t *cuda, const void *at, bool is_own);
-/* PL_ERR_VIOLATION with one line if the GPU cannot reach all of it, or it leaves
- * its allocation.  *reach_p grows to what it takes. */
+/* PL_ERR_VIOLATION with one line if the GPU cannot reach all of it, or it
+ * leaves its allocation.  *reach_p grows to what it takes. */
 pl_status_t pl_cuda_reach(const pl_cuda_t *cuda, const void *at, size_t bytes,
                           pl_cuda_hint_t *hint, pl_cuda_reach_t *reach_p);
 /* Warns of memory that is left, and frees it. */

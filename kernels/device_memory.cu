@@ -3,7 +3,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-namespace {
+namespace
+{
 
 /* IPC shares what cudaMalloc took from the driver: small allocations share one
  * of 2 MiB, so shared ones have theirs to themselves. */
@@ -45,9 +46,8 @@ uint64_t host_room()
     const uint64_t free_kib = number_in("/proc/meminfo", "MemAvailable:");
 
     if ((limit != UINT64_MAX) && (used != UINT64_MAX)) {
-        const uint64_t kept = cache != UINT64_MAX && cache < used
-                                  ? used - cache
-                                  : used;
+        const uint64_t kept =
+            cache != UINT64_MAX && cache < used ? used - cache : used;
 
         return limit > kept ? limit - kept : 0;
     }
@@ -84,8 +84,8 @@ pl_status_t alloc_device(const pl_cuda_t *cuda, pl_memory_t kind, size_t bytes,
     cudaError_t error = cudaErrorMemoryAllocation;
 
     if (bytes <= SIZE_MAX - unit) {
-        error = cudaMalloc(mem_p, (bytes > 0 ? bytes + unit - 1 : unit) /
-                                      unit * unit);
+        error = cudaMalloc(mem_p,
+                           (bytes > 0 ? bytes + unit - 1 : unit) / unit * unit);
     }
     if (error != cudaErrorMemoryAllocation) {
         return pl_cuda_tell(cuda, error, what);
@@ -193,8 +193,7 @@ pl_status_t pl_cuda_reach(const pl_cuda_t *cuda, const void *at, size_t bytes,
         }
         hint->block = i;
     }
-    if (bytes >
-        blocks[i].bytes - ((uintptr_t)at - (uintptr_t)blocks[i].at)) {
+    if (bytes > blocks[i].bytes - ((uintptr_t)at - (uintptr_t)blocks[i].at)) {
         pl_log(cuda->device.log, PL_LOG_ERROR,
                "device cuda:%d: %zu bytes at byte %zu leave %s (%zu bytes)",
                cuda->gpu, bytes,

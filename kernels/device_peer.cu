@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-namespace {
+namespace
+{
 
 static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(pl_share_t::handle) &&
                   sizeof(cudaIpcEventHandle_t) == sizeof(pl_share_t::handle),
@@ -64,8 +65,8 @@ cudaError_t map_locked(int gpu, const uint8_t *handle, opener_t opener,
     for (size_t i = 0; i < process.mappings.n; i++) {
         mapping_t *known = &process.mappings.items[i];
 
-        if ((known->gpu == gpu) && (memcmp(known->handle, handle,
-                                           sizeof(known->handle)) == 0)) {
+        if ((known->gpu == gpu) &&
+            (memcmp(known->handle, handle, sizeof(known->handle)) == 0)) {
             known->n_users++;
             *at_p = known->at;
             return cudaSuccess;
@@ -263,8 +264,8 @@ pl_status_t pl_cuda_open_shared(pl_device_t *self, const pl_share_t *share,
     block.kind     = PL_MEMORY_SHARED;
     block.bytes    = (size_t)share->bytes;
     block.n_opened = 1;
-    (void)snprintf(block.what, sizeof(block.what),
-                   "memory of process %" PRId64, share->process);
+    (void)snprintf(block.what, sizeof(block.what), "memory of process %" PRId64,
+                   share->process);
     if (is_here(share)) {
         block.at = (uint8_t *)(uintptr_t)share->address;
         PL_TRY(reach_neighbour(cuda, block.at, &block.reach));
@@ -313,8 +314,7 @@ pl_status_t pl_cuda_event_make(pl_device_t *self, pl_event_t **event_p,
 
     PL_TRY(pl_cuda_device_enter(self));
     event = (pl_event_t *)calloc(1, sizeof(*event));
-    if ((event == nullptr) ||
-        (PL_ARRAY_PUSH(&cuda->made, event) != PL_OK)) {
+    if ((event == nullptr) || (PL_ARRAY_PUSH(&cuda->made, event) != PL_OK)) {
         free(event);
         return pl_cuda_no_memory(cuda, "an event");
     }
@@ -349,10 +349,10 @@ pl_status_t pl_cuda_event_open(pl_device_t *self, const pl_share_t *share,
     if (is_here(share)) {
         event->event = ((pl_event_t *)(uintptr_t)share->address)->event;
     } else {
-        PL_TRY_GOTO(status,
-                    map(cuda, share->handle, open_event,
-                        "opening a peer's event", &at),
-                    close);
+        PL_TRY_GOTO(
+            status,
+            map(cuda, share->handle, open_event, "opening a peer's event", &at),
+            close);
         event->event     = (cudaEvent_t)at;
         event->is_mapped = true;
     }
@@ -381,8 +381,7 @@ pl_status_t pl_cuda_event_after(pl_device_t *self, pl_stream_t stream,
 
     PL_TRY(pl_cuda_device_enter(self));
     return pl_cuda_tell(
-        cuda,
-        cudaStreamWaitEvent(cuda->queues[stream].stream, event->event, 0),
+        cuda, cudaStreamWaitEvent(cuda->queues[stream].stream, event->event, 0),
         "coming after a peer's event");
 }
 

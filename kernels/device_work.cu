@@ -2,7 +2,8 @@
 
 #include "nvtx.cuh"
 
-namespace {
+namespace
+{
 
 constexpr int32_t PCIE_BLOCKS   = 8;   /* fill PCIe */
 constexpr int32_t NVLINK_BLOCKS = 264; /* fill NVLink */
@@ -22,10 +23,10 @@ int32_t blocks_for(pl_cuda_reach_t reach)
 
 /* ---- what a gather reads where ---- */
 
-constexpr int N_LISTS     = 4;    /* of pages: prefix and chunk, twice */
-constexpr int32_t PAGES   = 4096; /* room at first */
-constexpr size_t N_SETS   = 256;  /* of bases: layers times stores */
-constexpr int32_t BASES   = PL_MAX_RANKS + 1; /* room for one */
+constexpr int N_LISTS   = 4;    /* of pages: prefix and chunk, twice */
+constexpr int32_t PAGES = 4096; /* room at first */
+constexpr size_t N_SETS = 256;  /* of bases: layers times stores */
+constexpr int32_t BASES = PL_MAX_RANKS + 1; /* room for one */
 
 /* A list that lies on the GPU, and the same here. */
 typedef struct pages {
@@ -43,13 +44,14 @@ typedef struct bases {
 
 struct pl_cuda_gathers {
     pages_t lists[N_LISTS];
-    int last_list; /* used */
+    int last_list;               /* used */
     const uint8_t **host, **gpu; /* [N_SETS][BASES]; each is written once */
     bases_t sets[N_SETS];
     size_t n_sets, last_set;
 };
 
-namespace {
+namespace
+{
 
 typedef struct pl_cuda_gathers gathers_t;
 
@@ -162,8 +164,8 @@ pl_status_t replace(pl_cuda_t *cuda, pl_stream_t stream, pages_t *list,
         PL_TRY(pl_cuda_wait_event(cuda, list->sent, stream));
     }
     memcpy(list->host, pages, (size_t)n * sizeof(*pages));
-    PL_TRY(send(cuda, stream, list->gpu, list->host,
-                (size_t)n * sizeof(*pages)));
+    PL_TRY(
+        send(cuda, stream, list->gpu, list->host, (size_t)n * sizeof(*pages)));
     PL_TRY(pl_cuda_tell(
         cuda, cudaEventRecord(list->sent, cuda->queues[stream].stream),
         "recording an event"));
@@ -212,7 +214,7 @@ pl_status_t add_bases(pl_cuda_t *cuda, pl_stream_t stream, gathers_t *gathers,
     memcpy((void *)(gathers->host + at), bases, bytes);
     PL_TRY(send(cuda, stream, (void *)(gathers->gpu + at),
                 (void *)(gathers->host + at), bytes));
-    gathers->last_set                 = gathers->n_sets;
+    gathers->last_set                = gathers->n_sets;
     gathers->sets[gathers->n_sets++] = set;
     return PL_OK;
 }
@@ -332,8 +334,8 @@ pl_status_t pl_cuda_digest(pl_device_t *self, pl_stream_t stream,
     out = (uint64_t *)(to + cuda->most_jobs);
     for (int32_t i = 0; i < n; i++) {
         if (jobs[i].rows > 0) {
-            PL_TRY(pl_cuda_reach(cuda, jobs[i].page, 1, &cuda->last_src,
-                                 &reach));
+            PL_TRY(
+                pl_cuda_reach(cuda, jobs[i].page, 1, &cuda->last_src, &reach));
         }
     }
     memcpy(to, jobs, (size_t)n * sizeof(*jobs));

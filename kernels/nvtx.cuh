@@ -40,7 +40,8 @@ static inline bool pl_nvtx_moe_sort_is_on(void)
     return is_on;
 }
 
-class pl_nvtx_t {
+class pl_nvtx_t
+{
   public:
     /* number < 0: the name alone */
     explicit pl_nvtx_t(const char *name, int64_t number = -1,

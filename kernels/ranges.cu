@@ -5,7 +5,8 @@
 #include "device/device.h"
 #include "launch.cuh"
 
-namespace {
+namespace
+{
 
 constexpr uint32_t MOST_BYTES  = 1U << 30; /* of a range; longer ones are cut */
 constexpr uint32_t PLAIN_MOST  = 16384;    /* bytes of a piece */
@@ -56,8 +57,8 @@ __device__ __forceinline__ piece_t piece_of(const list_t<MOST> &list,
     *at = low;
     end = low + 1 < list.n ? list.ranges[low + 1].first : list.n_pieces;
     /* As bulk_piece_bytes: the number of pieces gives their size again. */
-    by = (end - list.ranges[low].first) * BULK_LINE;
-    by = (list.ranges[low].bytes + by - 1) / by * BULK_LINE;
+    by          = (end - list.ranges[low].first) * BULK_LINE;
+    by          = (list.ranges[low].bytes + by - 1) / by * BULK_LINE;
     offset      = (i - list.ranges[low].first) * by;
     piece.dst   = list.ranges[low].dst + offset;
     piece.src   = list.ranges[low].src;
@@ -147,7 +148,8 @@ __global__ void __launch_bounds__(PLAIN_THREADS)
 /* ---- lists, on the host ---- */
 
 /* Gathers ranges and launches whenever the list is full. */
-class launcher_t {
+class launcher_t
+{
   public:
     /* value: bytes of a stage, or the byte to fill with */
     launcher_t(bool bulk, uint32_t piece_most, uint32_t value, int n_blocks,
@@ -188,8 +190,8 @@ class launcher_t {
         /* Neighbours become one range. */
         if ((last != nullptr) && (dst == last->dst + last->bytes) &&
             (bytes <= MOST_BYTES - last->bytes) &&
-            (src == (last->src != nullptr ? last->src + last->bytes
-                                          : nullptr))) {
+            (src ==
+             (last->src != nullptr ? last->src + last->bytes : nullptr))) {
             last->bytes += bytes;
         } else {
             if (list.n == FULL) {
@@ -220,8 +222,8 @@ class launcher_t {
 
     void launch()
     {
-        const unsigned n = list.n_pieces < (uint32_t)blocks ? list.n_pieces
-                                                            : (unsigned)blocks;
+        const unsigned n =
+            list.n_pieces < (uint32_t)blocks ? list.n_pieces : (unsigned)blocks;
         void *arguments[] = {&list, &argument};
 
         if ((list.n > 0) && (error == cudaSuccess)) {
@@ -297,9 +299,9 @@ pl_status_t pl_cuda_fill_ranges(const pl_span_t *spans, int32_t n, uint8_t byte,
 bool pl_cuda_kernels_run_here(void)
 {
     cudaFuncAttributes attributes;
-    const bool they_do = cudaFuncGetAttributes(
-                             &attributes, (const void *)copy_bulk<FEW>) ==
-                         cudaSuccess;
+    const bool they_do =
+        cudaFuncGetAttributes(&attributes, (const void *)copy_bulk<FEW>) ==
+        cudaSuccess;
 
     (void)cudaGetLastError(); /* or the next launch seems to have failed */
     return they_do;

@@ -7,9 +7,8 @@
 const pl_cuda_module_t *pl_cuda_open(char *why, size_t room)
 {
     /* Found by the run path of this library; opened twice it is the same. */
-    void *file = dlopen(PL_CUDA_MODULE_FILE, RTLD_NOW | RTLD_LOCAL);
-    void *symbol =
-        file != NULL ? dlsym(file, PL_CUDA_MODULE_SYMBOL) : NULL;
+    void *file   = dlopen(PL_CUDA_MODULE_FILE, RTLD_NOW | RTLD_LOCAL);
+    void *symbol = file != NULL ? dlsym(file, PL_CUDA_MODULE_SYMBOL) : NULL;
     const pl_cuda_module_t *module;
     pl_cuda_module_get_t get;
 
