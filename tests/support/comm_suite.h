@@ -11,7 +11,9 @@
 #include "comm/comm.h"
 
 typedef struct comm_notes {
-    uint64_t seed; /* equal on all ranks */
+    uint64_t seed;       /* equal on all ranks */
+    pl_device_t *device; /* this rank's, addressable: pages lie in its memory,
+                            HOST or SHARED; NULL: HOST, of malloc */
     int n_failed;
     char first[256]; /* what failed first */
 } comm_notes_t;

@@ -26,6 +26,7 @@ typedef struct gather_test {
     size_t strides[PL_GATHER_PARTS];
     size_t offsets[PL_GATHER_PARTS];
     int regions[PL_GATHER_PARTS];
+    pl_memory_t kinds[PL_GATHER_PARTS]; /* their regions' */
     int32_t n_slots;
     size_t store_bytes;
     uint8_t *store; /* of this rank: both parts, in one region or two */
@@ -34,6 +35,28 @@ typedef struct gather_test {
     int32_t n_pages;
     int32_t rows[MOST_PAGES];
 } gather_test_t;
+
+static uint8_t *take_memory(const gather_test_t *test, size_t n_bytes)
+{
+    void *mem = NULL;
+
+    if (test->notes->device == NULL) {
+        return malloc(n_bytes);
+    }
+    COMM_CHECK(test->notes, test->comm,
+               pl_device_alloc(test->notes->device, PL_MEMORY_SHARED, n_bytes,
+                               "pages", &mem) == PL_OK);
+    return mem;
+}
+
+static void give_memory(const gather_test_t *test, void *mem)
+{
+    if (test->notes->device == NULL) {
+        free(mem);
+    } else {
+        pl_device_free(test->notes->device, mem);
+    }
+}
 
 static void write_store(gather_test_t *test)
 {
@@ -52,29 +75,47 @@ static void write_store(gather_test_t *test)
     }
 }
 
+/* Regions are of either kind where there is a device; now and then of the
+ * other one. */
+static void expose(gather_test_t *test)
+{
+    for (int p = 0; p < test->n_parts; p++) {
+        bool one = test->regions[p] == test->regions[0];
+
+        test->kinds[p] = PL_MEMORY_HOST;
+        if ((test->notes->device != NULL) &&
+            (pl_rng_below(&test->rng, 3) > 0)) {
+            test->kinds[p] = PL_MEMORY_SHARED;
+        }
+        test->kinds[p] = one ? test->kinds[0] : test->kinds[p];
+        COMM_CHECK(test->notes, test->comm,
+                   pl_comm_expose(test->comm, test->regions[p], test->kinds[p],
+                                  test->store, test->store_bytes) == PL_OK);
+    }
+}
+
 /* Both parts in one region, or each in its own (the same memory, so that one
- * store serves both). */
+ * store serves both).  The host promises no alignment, devices ask for it. */
 static void open_gather(gather_test_t *test)
 {
     static const size_t strides[] = {1, 13, 64, 1000, 4096};
-    size_t at                     = 3; /* nothing promises alignment */
+    size_t unit                   = test->notes->device == NULL ? 1 : 16;
+    size_t at                     = 3 * unit;
 
     test->n_parts = 1 + (int)pl_rng_below(&test->rng, PL_GATHER_PARTS);
     test->n_slots = 1 + (int32_t)pl_rng_below(&test->rng, MOST_SLOTS);
     for (int p = 0; p < test->n_parts; p++) {
-        test->strides[p] = strides[pl_rng_below(&test->rng, 5)];
+        size_t stride = strides[pl_rng_below(&test->rng, 5)];
+
+        test->strides[p] = (stride + unit - 1) / unit * unit;
         test->offsets[p] = at;
         test->regions[p] = pl_rng_below(&test->rng, 2) == 0 ? 2 : 2 + p;
         at += test->strides[p] * (size_t)test->n_slots;
-        test->views[p] = malloc(MOST_PAGES * test->strides[p] + MARGIN);
+        test->views[p] =
+            take_memory(test, MOST_PAGES * test->strides[p] + MARGIN);
     }
     test->store_bytes = at;
-    test->store       = malloc(at);
-    for (int p = 0; p < test->n_parts; p++) {
-        COMM_CHECK(test->notes, test->comm,
-                   pl_comm_expose(test->comm, test->regions[p], PL_MEMORY_HOST,
-                                  test->store, at) == PL_OK);
-    }
+    test->store       = take_memory(test, at);
 }
 
 /* Any pages; of one owner alone; all of a slot range; or none. */
@@ -140,6 +181,19 @@ static bool rows_are_a_permutation(const gather_test_t *test)
     return true;
 }
 
+/* Where the device reads beside the host: until it has. */
+static pl_status_t finish(const gather_test_t *test)
+{
+    pl_device_t *device = test->notes->device;
+    pl_fence_t fence;
+
+    if (!test->comm->queues || (device == NULL)) {
+        return PL_OK;
+    }
+    PL_TRY(pl_device_record(device, PL_STREAM_GATHER, &fence));
+    return pl_device_wait(device, PL_STREAM_GATHER, fence);
+}
+
 static void gather_once(gather_test_t *test)
 {
     pl_gather_t gather = {.pages   = test->pages,
@@ -156,48 +210,65 @@ static void gather_once(gather_test_t *test)
     }
     COMM_CHECK(test->notes, test->comm,
                pl_comm_gather(test->comm, &gather) == PL_OK);
+    COMM_CHECK(test->notes, test->comm, finish(test) == PL_OK);
     COMM_CHECK(test->notes, test->comm, rows_are_a_permutation(test));
     for (int p = 0; p < test->n_parts; p++) {
         COMM_CHECK(test->notes, test->comm, part_is_right(test, p));
     }
 }
 
-/* Stores are rewritten between the rounds, after one collective call: so a
- * gather that reads late, or that sends what was there before, is seen. */
-static void gather_prefill(gather_test_t *test, uint64_t *rows_hash)
+static void one_round(gather_test_t *test, uint64_t *rows_hash)
 {
-    static const int n_rounds = 8;
+    if (test->round % 3 == 0) {
+        expose(test);
+    }
+    write_store(test);
+    draw_pages(test);
+    gather_once(test);
+    *rows_hash = pl_hash64(
+        test->rows, (size_t)test->n_pages * sizeof(*test->rows), *rows_hash);
+}
 
-    open_gather(test);
-    for (test->round = 0; test->round < n_rounds; test->round++) {
-        write_store(test);
-        draw_pages(test);
-        gather_once(test);
-        *rows_hash =
-            pl_hash64(test->rows, (size_t)test->n_pages * sizeof(*test->rows),
-                      *rows_hash);
-        /* any prefill-collective call ends the time in which peers may read */
-        COMM_CHECK(test->notes, test->comm,
-                   pl_comm_expose(test->comm, 0, PL_MEMORY_HOST, NULL, 0) ==
-                       PL_OK);
+/* The time in which peers may read ends with agree; where gathers do not queue,
+ * with any prefill-collective call. */
+static void end_reading(gather_test_t *test)
+{
+    pl_comm_t *comm = test->comm;
+    uint64_t word   = 0;
+
+    if (comm->queues || (test->round % 2 == 0)) {
+        COMM_CHECK(test->notes, comm, pl_comm_agree(comm, &word, 1) == PL_OK);
+    } else if (comm->rank < comm->n_prefill) {
+        COMM_CHECK(test->notes, comm,
+                   pl_comm_expose(comm, 0, PL_MEMORY_HOST, NULL, 0) == PL_OK);
     }
 }
 
+/* Stores are rewritten between the rounds, after one collective call: so a
+ * gather that reads late, or that sends what was there before, is seen. */
 void comm_case_gather(pl_comm_t *comm, comm_notes_t *notes)
 {
-    gather_test_t *test = calloc(1, sizeof(*test));
-    uint64_t rows_hash  = 0;
+    static const int n_rounds = 8;
+    gather_test_t *test       = calloc(1, sizeof(*test));
+    bool prefills             = comm->rank < comm->n_prefill;
+    uint64_t rows_hash        = 0;
 
     test->comm  = comm;
     test->notes = notes;
     test->rng   = pl_rng_seed(notes->seed);
-    if (comm->rank < comm->n_prefill) { /* the others have nothing to do */
-        gather_prefill(test, &rows_hash);
+    if (prefills) { /* the others have nothing to do */
+        open_gather(test);
+    }
+    for (test->round = 0; test->round < n_rounds; test->round++) {
+        if (prefills) {
+            one_round(test, &rows_hash);
+        }
+        end_reading(test);
     }
     COMM_CHECK(notes, comm, same_on_first(comm, comm->n_prefill, rows_hash));
-    free(test->store);
-    free(test->views[0]);
-    free(test->views[1]);
+    give_memory(test, test->store);
+    give_memory(test, test->views[0]);
+    give_memory(test, test->views[1]);
     free(test);
 }
 

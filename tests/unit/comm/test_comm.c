@@ -133,6 +133,7 @@ int main(void)
     tcase_add_test(tcase, impossible_groups_are_refused);
     suite_add_tcase(suite, tcase);
     suite_add_tcase(suite, local_failures_case());
+    suite_add_tcase(suite, peer_case());
     suite_add_tcase(suite, nccl_case());
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

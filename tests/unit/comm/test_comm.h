@@ -5,6 +5,7 @@
 #include <check.h>
 
 TCase *local_failures_case(void);
+TCase *peer_case(void);
 TCase *nccl_case(void);
 
 #endif /* TEST_COMM_H */
