@@ -233,6 +233,34 @@ void bench_near(bench_t *bench)
                both / scatter, "device copy", both / copy, ">= 85 %");
 }
 
+/* The same as a device is asked for it: ranges, no two of them neighbours. */
+void bench_ranges(bench_t *bench, const buffer_t &pool, const buffer_t &host,
+                  const std::vector<int32_t> &order, double in, double out)
+{
+    const double gb = 1e-9 * (double)(PAGES * PAGE_BYTES);
+    std::vector<pl_copy_t> loads, backups;
+
+    for (size_t i = 0; i < PAGES; i++) {
+        char *here  = pool.as<char>() + (size_t)order[i] * PAGE_BYTES;
+        char *there = host.as<char>() +
+                      (size_t)order[PAGES - 1 - i] * PAGE_BYTES;
+
+        loads.push_back({here, there, PAGE_BYTES});
+        backups.push_back({there, here, PAGE_BYTES});
+    }
+    double load = bench->time([&] {
+        return pl_cuda_copy_ranges(loads.data(), PAGES, 8, bench->stream);
+    });
+    double backup = bench->time([&] {
+        return pl_cuda_copy_ranges(backups.data(), PAGES, 8, bench->stream);
+    });
+
+    bench->say("load_ranges_gbs", "load-back of as many ranges", "GB/s",
+               gb / load, "one pinned copy", gb / in, ">= 92 %");
+    bench->say("backup_ranges_gbs", "backup of as many ranges", "GB/s",
+               gb / backup, "one pinned copy", gb / out, ">= 92 %");
+}
+
 /* Over PCIe: one prompt's. */
 void bench_host(bench_t *bench)
 {
@@ -242,11 +270,12 @@ void bench_host(bench_t *bench)
                                  PAGE_BYTES};
     pl_page_place_t pinned    = {host.at, slots.as<int32_t>(), nullptr, 0,
                                  PAGE_BYTES};
+    const std::vector<int32_t> order = shuffled(PAGES, PAGES);
 
     if (!bench->has({&pool, &slots, &host})) {
         return;
     }
-    upload(slots, shuffled(PAGES, PAGES));
+    upload(slots, order);
     double in = bench->time([&] {
         return ok(cudaMemcpyAsync(pool.at, host.at, bytes,
                                   cudaMemcpyHostToDevice, bench->stream));
@@ -270,6 +299,7 @@ void bench_host(bench_t *bench)
     bench->say("backup_gbs", "backup of 2,048 scattered pages", "GB/s",
                1e-9 * (double)bytes / backup, "one pinned copy",
                1e-9 * (double)bytes / out, ">= 92 %");
+    bench_ranges(bench, pool, host, order, in, out);
 }
 
 /* The half of a prompt that the other of two GPUs owns, read page by page into

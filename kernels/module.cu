@@ -6,6 +6,7 @@
 
 #include "bench.cuh"
 #include "device.cuh"
+#include "forward.cuh"
 #include "nccl.cuh"
 
 namespace {
@@ -50,6 +51,7 @@ pl_cuda_module_t make_module()
     module.describe           = describe;
     module.bench_kernels      = pl_cuda_bench_kernels;
     module.open_device        = pl_cuda_device_open;
+    module.open_forward       = pl_cuda_open_forward;
     module.nccl               = &PL_CUDA_NCCL;
     module.n_synchronizations = pl_cuda_n_synchronizations;
     return module;
