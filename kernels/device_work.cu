@@ -67,7 +67,9 @@ pl_status_t send(pl_cuda_t *cuda, pl_stream_t stream, void *gpu,
 
 void free_pair(void *host, void *gpu)
 {
-    (void)cudaFreeHost(host);
+    if (host != nullptr) {
+        (void)cudaFreeHost(host);
+    }
     (void)cudaFree(gpu);
 }
 
@@ -82,7 +84,7 @@ pl_status_t alloc_pair(const pl_cuda_t *cuda, size_t bytes, void **host_p,
         error = cudaMalloc(&gpu, bytes);
     }
     if (error != cudaSuccess) {
-        (void)cudaFreeHost(host);
+        free_pair(host, nullptr);
         return pl_cuda_tell(cuda, error, "memory for lists of pages");
     }
     *host_p = host;
@@ -256,7 +258,7 @@ pl_status_t reserve_jobs(pl_cuda_t *cuda, int32_t n)
     PL_TRY(pl_cuda_tell(
         cuda, cudaHostAlloc(&memory, jobs_bytes(n), cudaHostAllocMapped),
         "memory for digests"));
-    (void)cudaFreeHost(cuda->jobs);
+    free_pair(cuda->jobs, nullptr);
     cuda->jobs      = memory;
     cuda->most_jobs = n;
     return PL_OK;
@@ -389,5 +391,5 @@ void pl_cuda_free_work(pl_cuda_t *cuda)
             free_gathers(cuda->gathers[s]);
         }
     }
-    (void)cudaFreeHost(cuda->jobs);
+    free_pair(cuda->jobs, nullptr);
 }
