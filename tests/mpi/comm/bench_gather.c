@@ -1,6 +1,7 @@
-/* bench_gather [PAGES] [BYTES] [ROUNDS]: one materialize over all ranks, beside
- * MPI_Allgatherv of the same bytes, in the same run.  Times are of the slowest
- * rank; GB/s counts what all ranks' views receive. */
+/* bench_gather [PAGES] [BYTES] [ROUNDS]: one materialize over all ranks, by MPI
+ * and by peers that read shared memory, beside MPI_Allgatherv of the same
+ * bytes, in the same run.  Times are of the slowest rank; GB/s counts what all
+ * ranks' views receive. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,10 +9,11 @@
 
 #include <pagelane/mpi.h>
 
-#include "comm/comm.h"
+#include "comm/peer.h"
 
 typedef struct bench {
-    pl_comm_t *comm;
+    pl_device_t *device;
+    pl_comm_t *comm, *peer;
     int32_t n_pages;
     size_t stride;
     uint8_t *store, *view;
@@ -21,12 +23,34 @@ typedef struct bench {
     MPI_Datatype page_type;
 } bench_t;
 
+static void check(pl_status_t status)
+{
+    if (status != PL_OK) {
+        MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+    }
+}
+
+static uint8_t *take(bench_t *bench, pl_memory_t kind, size_t n_bytes)
+{
+    void *mem = NULL;
+
+    check(pl_device_alloc(bench->device, kind, n_bytes, "pages", &mem));
+    memset(mem, 0, n_bytes);
+    return mem;
+}
+
 static void bench_open(bench_t *bench)
 {
-    int n = bench->comm->n_ranks;
+    int n              = bench->comm->n_ranks;
+    size_t store_bytes = (size_t)(bench->n_pages / n + 1) * bench->stride;
 
-    bench->store  = calloc((size_t)(bench->n_pages / n + 1), bench->stride);
-    bench->view   = calloc((size_t)bench->n_pages, bench->stride);
+    bench->store = take(bench, PL_MEMORY_SHARED, store_bytes);
+    bench->view =
+        take(bench, PL_MEMORY_DEVICE, (size_t)bench->n_pages * bench->stride);
+    check(pl_comm_expose(bench->comm, 0, PL_MEMORY_HOST, bench->store,
+                         store_bytes));
+    check(pl_comm_expose(bench->peer, 0, PL_MEMORY_SHARED, bench->store,
+                         store_bytes));
     bench->pages  = malloc((size_t)bench->n_pages * sizeof(*bench->pages));
     bench->rows   = malloc((size_t)bench->n_pages * sizeof(*bench->rows));
     bench->counts = calloc((size_t)n, sizeof(*bench->counts));
@@ -42,7 +66,7 @@ static void bench_open(bench_t *bench)
     MPI_Type_commit(&bench->page_type);
 }
 
-static pl_status_t by_gather(bench_t *bench)
+static pl_status_t gather(bench_t *bench, pl_comm_t *comm)
 {
     pl_gather_t gather = {.pages   = bench->pages,
                           .n_pages = bench->n_pages,
@@ -51,7 +75,17 @@ static pl_status_t by_gather(bench_t *bench)
 
     gather.parts[0].stride = bench->stride;
     gather.parts[0].view   = bench->view;
-    return pl_comm_gather(bench->comm, &gather);
+    return pl_comm_gather(comm, &gather);
+}
+
+static pl_status_t by_gather(bench_t *bench)
+{
+    return gather(bench, bench->comm);
+}
+
+static pl_status_t by_peers(bench_t *bench)
+{
+    return gather(bench, bench->peer);
 }
 
 static pl_status_t by_allgatherv(bench_t *bench)
@@ -94,9 +128,7 @@ static void measure(bench_t *bench, const char *name, int n_rounds,
 
         MPI_Barrier(MPI_COMM_WORLD);
         s = MPI_Wtime();
-        if (run(bench) != PL_OK) {
-            MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
-        }
+        check(run(bench));
         s = MPI_Wtime() - s;
         MPI_Allreduce(&s, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
         least = slowest < least ? slowest : least;
@@ -119,26 +151,27 @@ int main(int argc, char **argv)
                      .stride  = argc > 2 ? (size_t)atol(argv[2]) : 4096};
     int n_rounds  = argc > 3 ? atoi(argv[3]) : 30;
     int n_ranks   = 0;
+    pl_comm_t *base;
     double n_bytes;
 
     MPI_Init(&argc, &argv);
     MPI_Comm_size(MPI_COMM_WORLD, &n_ranks);
-    if (pl_mpi_comm_create(MPI_COMM_WORLD, n_ranks, 60.0, &log, &bench.comm) !=
-        PL_OK) {
-        MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
-    }
+    check(pl_device_open("cpu", &log, &bench.device));
+    check(pl_mpi_comm_create(MPI_COMM_WORLD, n_ranks, 60.0, &log, &bench.comm));
+    check(pl_mpi_comm_create(MPI_COMM_WORLD, n_ranks, 60.0, &log, &base));
+    check(pl_comm_open_peer(base, bench.device, &bench.peer));
     bench_open(&bench);
-    if (pl_comm_expose(bench.comm, 0, PL_MEMORY_HOST, bench.store,
-                       (size_t)(bench.n_pages / n_ranks + 1) * bench.stride) !=
-        PL_OK) {
-        MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
-    }
     n_bytes = (double)bench.n_pages * (double)bench.stride * n_ranks;
     measure(&bench, "gather", n_rounds, n_bytes, by_gather);
+    measure(&bench, "gather by peers", n_rounds, n_bytes, by_peers);
     measure(&bench, "MPI_Allgatherv", n_rounds, n_bytes, by_allgatherv);
     measure(&bench, "agree", 10 * n_rounds, 0, by_agree);
     measure(&bench, "MPI_Allreduce", 10 * n_rounds, 0, by_allreduce);
+    pl_comm_close(bench.peer);
     pl_comm_close(bench.comm);
+    pl_device_free(bench.device, bench.store);
+    pl_device_free(bench.device, bench.view);
+    pl_device_close(bench.device);
     MPI_Type_free(&bench.page_type);
     MPI_Finalize();
     return EXIT_SUCCESS;
