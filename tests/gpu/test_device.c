@@ -400,6 +400,7 @@ START_TEST(what_comes_after_a_fence_waits_for_it)
     atomic_int go              = 0;
 
     memset(host, 1, 4096);
+    copy_now(device, mem, host, 4096); /* the kernel is loaded: that waits */
     ck_assert_int_eq(ops->fill(device, PL_STREAM_LOAD, &all, 1, 2), PL_OK);
     ck_assert_int_eq(
         cudaLaunchHostFunc(pl_cuda_device_stream(device, PL_STREAM_LOAD), stand,
