@@ -40,6 +40,8 @@ TCase *case_topk(void);
 TCase *case_attend(void);
 TCase *case_layers(void);
 TCase *case_grouped(void);
+TCase *case_products(void);
+TCase *case_forward(void);
 
 TCase *case_device(void);
 /* The program again as a peer, `test_gpu_kernels <DEVICE_CHILD> <gpu>`: its exit

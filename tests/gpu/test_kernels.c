@@ -27,7 +27,9 @@ int main(int argc, char **argv)
     suite_add_tcase(suite, case_attend());
     suite_add_tcase(suite, case_layers());
     suite_add_tcase(suite, case_grouped());
+    suite_add_tcase(suite, case_products());
     suite_add_tcase(suite, case_device());
+    suite_add_tcase(suite, case_forward());
     srunner_set_fork_status(runner, CK_NOFORK); /* one context for all */
     srunner_run_all(runner, CK_NORMAL);
     failed = srunner_ntests_failed(runner);
