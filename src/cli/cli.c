@@ -40,7 +40,16 @@ static const char BENCH_DETAILS[] =
     "  tree       matching a prompt with the prefix tree, beside memcmp of it\n"
     "  snapshot   a snapshot of 1,000,000 nodes, beside a plain write; writing\n"
     "             and reading a storage tier, beside plain files\n"
-    "  kernels    each CUDA kernel, beside a yardstick of its GPU\n";
+    "  kernels    each CUDA kernel, beside a yardstick of its GPU\n"
+    "\n"
+    "`bench transfer`, a verb of its own, is on ranks.\n";
+
+static const char TRANSFER_DETAILS[] =
+    "Each rank gathers the scattered pages of all: an all-gather, in terms of\n"
+    "nccl-tests. algbw is the bytes of all ranks over the time of the slowest\n"
+    "one; busbw counts those that come from peers. Every byte is checked, and\n"
+    "#wrong counts. Beside it, the same bytes by ncclAllGather (--comm nccl),\n"
+    "by one copy from each peer (peer), or by copies within own memory.\n";
 
 static const pl_verb_t VERBS[] = {
     {.name    = "run",
@@ -74,6 +83,13 @@ static const pl_verb_t VERBS[] = {
      .min_words = 1,
      .max_words = SIZE_MAX,
      .run       = pl_cli_check},
+    {.name    = "bench transfer",
+     .summary = "how fast pages of all ranks come into a view, beside a "
+                "yardstick",
+     .details = TRANSFER_DETAILS,
+     .bit     = PL_VERB_BENCH_TRANSFER,
+     .ranked  = true,
+     .run     = pl_cli_bench_transfer},
     {.name      = "bench",
      .operands  = "lanes|tree|snapshot|kernels...",
      .summary   = "how fast a part is, beside a yardstick in the same run",
@@ -133,7 +149,7 @@ static void print_program_help(void)
            "Runtime and simulator for context-parallel shared KV caches.\n\n"
            "verbs:\n");
     for (size_t i = 0; i < N_VERBS; i++) {
-        printf("  %-12s  %s\n", VERBS[i].name, VERBS[i].summary);
+        printf("  %-14s  %s\n", VERBS[i].name, VERBS[i].summary);
     }
     printf(
         "\npagelane VERB --help   the options of a verb; also: pagelane help "
@@ -208,15 +224,18 @@ static bool is_of_family(const pl_verb_t *verb, const char *word)
     return (strncmp(verb->name, word, n) == 0) && (verb->name[n] == ' ');
 }
 
-/* The first word of verbs that have two: "trace". */
+/* The first word of verbs that have two, and itself none: "trace". */
 static bool is_family(const char *word)
 {
+    bool is = false;
+
     for (size_t i = 0; i < N_VERBS; i++) {
-        if (is_of_family(&VERBS[i], word)) {
-            return true;
+        if (strcmp(VERBS[i].name, word) == 0) {
+            return false;
         }
+        is = is || is_of_family(&VERBS[i], word);
     }
-    return false;
+    return is;
 }
 
 static int print_family_help(const pl_cli_t *cli, const char *word)
@@ -227,7 +246,7 @@ static int print_family_help(const pl_cli_t *cli, const char *word)
     printf("usage: pagelane %s VERB [option]...\n\nverbs:\n", word);
     for (size_t i = 0; i < N_VERBS; i++) {
         if (is_of_family(&VERBS[i], word)) {
-            printf("  %-12s  %s\n", VERBS[i].name, VERBS[i].summary);
+            printf("  %-14s  %s\n", VERBS[i].name, VERBS[i].summary);
         }
     }
     printf("\nEach has a --help of its own.\n");
@@ -293,6 +312,7 @@ static int settle_ranks(pl_cli_t *cli)
 {
     pl_options_t *o = &cli->options;
     bool local      = (o->comm == PL_OPT_COMM_LOCAL);
+    const pl_log_t *log;
 
     if (cli->world.launched && local && (cli->world.size > 1)) {
         return usage_error(cli,
@@ -312,8 +332,10 @@ static int settle_ranks(pl_cli_t *cli)
     if (o->ranks == 0) {
         o->ranks = 1;
     }
-    return pl_status_exit(
-        pl_options_check(o, cli->world.rank == 0 ? &cli->log : NULL));
+    log = cli->world.rank == 0 ? &cli->log : NULL;
+    return pl_status_exit(cli->verb->bit == PL_VERB_RUN
+                              ? pl_options_check(o, log)
+                              : pl_options_check_ranks(o, log));
 }
 
 static int run_ranked(pl_cli_t *cli)
@@ -324,7 +346,7 @@ static int run_ranked(pl_cli_t *cli)
         return exit_status;
     }
     if (!cli->world.launched && (cli->options.ranks > 1) &&
-        (cli->options.comm != PL_OPT_COMM_LOCAL)) {
+        !pl_cli_has_virtual_ranks(&cli->options)) {
         return pl_cli_launch_mpirun((int)cli->options.ranks, cli->argc,
                                     cli->argv, &cli->log);
     }

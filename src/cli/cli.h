@@ -47,6 +47,7 @@ int pl_cli_trace_stats(const pl_cli_t *cli);
 int pl_cli_doctor(const pl_cli_t *cli);
 int pl_cli_inspect(const pl_cli_t *cli);
 int pl_cli_bench(const pl_cli_t *cli);
+int pl_cli_bench_transfer(const pl_cli_t *cli);
 int pl_cli_check(const pl_cli_t *cli);
 int pl_cli_compare(const pl_cli_t *cli);
 int pl_cli_export(const pl_cli_t *cli);

@@ -11,8 +11,8 @@
 
 /* The order of the PL_VERB_ bits. */
 static const char *const VERB_NAMES[] = {
-    "run",     "trace stats", "doctor", "inspect", "bench",
-    "compare", "export",      "check",  "size",    NULL};
+    "run",    "trace stats", "doctor", "inspect",        "bench", "compare",
+    "export", "check",       "size",   "bench transfer", NULL};
 
 /* Variables with our prefix that are no options. */
 static const char *const RESERVED[] = {"PAGELANE_NVTX",
@@ -25,10 +25,11 @@ static const char *const RESERVED[] = {"PAGELANE_NVTX",
 
 enum {
     RUN    = PL_VERB_RUN,
+    RANKED = PL_VERB_RUN | PL_VERB_BENCH_TRANSFER,
     TRACED = PL_VERB_RUN | PL_VERB_TRACE_STATS,
     ALL = PL_VERB_RUN | PL_VERB_TRACE_STATS | PL_VERB_DOCTOR | PL_VERB_INSPECT |
           PL_VERB_BENCH | PL_VERB_COMPARE | PL_VERB_EXPORT | PL_VERB_CHECK |
-          PL_VERB_SIZE
+          PL_VERB_SIZE | PL_VERB_BENCH_TRANSFER
 };
 
 static const pl_option_t OPTIONS[] = {
@@ -114,7 +115,7 @@ static const pl_option_t OPTIONS[] = {
                  "the same run.",
      .min      = 0,
      .max      = INT64_MAX,
-     .verbs    = RUN | PL_VERB_BENCH,
+     .verbs    = RANKED | PL_VERB_BENCH,
      .recorded = true,
      AT(seed)},
 
@@ -126,10 +127,10 @@ static const pl_option_t OPTIONS[] = {
      .unit     = "ranks",
      .help     = "Prefill and decode ranks together. 0 is as many as mpirun "
                  "started, without it one. Without mpirun, more than one "
-                 "starts mpirun, or virtual ranks with --comm local.",
+                 "starts mpirun, or virtual ranks with --comm local or peer.",
      .min      = 0,
      .max      = 100000,
-     .verbs    = RUN,
+     .verbs    = RANKED,
      .recorded = true,
      AT(ranks)},
     {.group    = "ranks and hardware",
@@ -148,10 +149,13 @@ static const pl_option_t OPTIONS[] = {
      .name     = "comm",
      .kind     = PL_OPTION_CHOICE,
      .fallback = "auto",
-     .help     = "How ranks talk: MPI, or virtual ranks in one process. auto "
-                 "is mpi under mpirun and for more than one rank.",
-     WORDS("auto", "local", "mpi"),
-     .verbs    = RUN,
+     .help     = "How ranks talk: MPI, or virtual ranks in one process. peer "
+                 "and nccl stand on that: each rank's device reads its peers' "
+                 "pages (under mpirun of other processes, else of virtual "
+                 "ranks), or they go by NCCL. auto is mpi under mpirun and for "
+                 "more than one rank.",
+     WORDS("auto", "local", "mpi", "peer", "nccl"),
+     .verbs    = RANKED,
      .recorded = true,
      AT(comm)},
     {.group    = "ranks and hardware",
@@ -159,9 +163,9 @@ static const pl_option_t OPTIONS[] = {
      .kind     = PL_OPTION_CHOICE,
      .fallback = "cpu",
      .help     = "Where pages live. guard is cpu with poison, red zones and "
-                 "late copies.",
-     WORDS("cpu", "guard"),
-     .verbs    = RUN,
+                 "late copies; cuda is a GPU for each rank.",
+     WORDS("cpu", "guard", "cuda"),
+     .verbs    = RANKED,
      .recorded = true,
      AT(device)},
     {.group    = "ranks and hardware",
@@ -173,7 +177,7 @@ static const pl_option_t OPTIONS[] = {
                  "all end.",
      .min      = 1000000,
      .max      = INT64_C(1000000000) * 86400,
-     .verbs    = RUN,
+     .verbs    = RANKED,
      AT(timeout_ns)},
 
     {.group    = "executor",
@@ -247,7 +251,7 @@ static const pl_option_t OPTIONS[] = {
      .help     = "Tokens of a page.",
      .min      = 1,
      .max      = PL_MAX_PAGE_TOKENS,
-     .verbs    = TRACED | PL_VERB_SIZE,
+     .verbs    = TRACED | PL_VERB_SIZE | PL_VERB_BENCH_TRANSFER,
      .recorded = true,
      AT(page_size)},
     {.group    = "pages and batches",
@@ -492,6 +496,29 @@ static const pl_option_t OPTIONS[] = {
      .max      = INT32_MAX,
      .verbs    = PL_VERB_SIZE,
      AT(context)},
+
+    {.group    = "sizes",
+     .name     = "min",
+     .kind     = PL_OPTION_BYTES,
+     .fallback = "512KiB",
+     .unit     = "bytes",
+     .help     = "The smallest size, of the pages of one rank; then four times "
+                 "that, and so on.",
+     .min      = 1,
+     .max      = INT64_C(1) << 40,
+     .verbs    = PL_VERB_BENCH_TRANSFER,
+     AT(min_bytes)},
+    {.group    = "sizes",
+     .name     = "max",
+     .kind     = PL_OPTION_BYTES,
+     .fallback = "512MiB",
+     .unit     = "bytes",
+     .help     = "No size is larger; a rank needs memory for its pages and for "
+                 "those of all.",
+     .min      = 1,
+     .max      = INT64_C(1) << 40,
+     .verbs    = PL_VERB_BENCH_TRANSFER,
+     AT(max_bytes)},
 
     {.group    = "policies",
      .name     = "ownership",

@@ -122,7 +122,7 @@ void pl_options_free(pl_options_t *options)
 
 /* Checks that need more than one option. */
 
-static pl_status_t check_ranks(const pl_options_t *o, const pl_log_t *log)
+pl_status_t pl_options_check_ranks(const pl_options_t *o, const pl_log_t *log)
 {
     int64_t prefill = o->ranks - o->decode_ranks;
 
@@ -395,13 +395,23 @@ static pl_status_t check_storage(const pl_options_t *o, const pl_log_t *log)
     return PL_OK;
 }
 
+static pl_status_t check_hardware(const pl_options_t *o, const pl_log_t *log)
+{
+    if ((o->device == PL_OPT_DEVICE_CUDA) || (o->comm == PL_OPT_COMM_NCCL)) {
+        return refuse(log, "options --device cuda and --comm nccl: a run has "
+                           "no use for them yet; see `bench transfer`");
+    }
+    return PL_OK;
+}
+
 pl_status_t pl_options_check(pl_options_t *options, const pl_log_t *log)
 {
     const pl_options_t *o = options;
     int64_t lanes;
 
     PL_TRY(check_executor(options, log));
-    PL_TRY(check_ranks(o, log));
+    PL_TRY(pl_options_check_ranks(o, log));
+    PL_TRY(check_hardware(o, log));
     lanes = o->ranks - o->decode_ranks;
     PL_TRY(check_chunk(o, log));
     PL_TRY(check_pool(o, "device-pages", o->device_pages, lanes, log));

@@ -25,7 +25,9 @@ enum {
     PL_VERB_COMPARE     = 1 << 5,
     PL_VERB_EXPORT      = 1 << 6,
     PL_VERB_CHECK       = 1 << 7,
-    PL_VERB_SIZE        = 1 << 8
+    PL_VERB_SIZE        = 1 << 8,
+
+    PL_VERB_BENCH_TRANSFER = 1 << 9
 };
 
 /* Values of choices: indices into the words of the table. */
@@ -36,9 +38,15 @@ enum {
     PL_OPT_EXECUTOR_STAMP,
     PL_OPT_EXECUTOR_COST
 };
-enum { PL_OPT_DEVICE_CPU, PL_OPT_DEVICE_GUARD };
+enum { PL_OPT_DEVICE_CPU, PL_OPT_DEVICE_GUARD, PL_OPT_DEVICE_CUDA };
 enum { PL_OPT_KV_F32, PL_OPT_KV_BF16, PL_OPT_KV_FP8 };
-enum { PL_OPT_COMM_AUTO, PL_OPT_COMM_LOCAL, PL_OPT_COMM_MPI };
+enum {
+    PL_OPT_COMM_AUTO,
+    PL_OPT_COMM_LOCAL,
+    PL_OPT_COMM_MPI,
+    PL_OPT_COMM_PEER,
+    PL_OPT_COMM_NCCL
+};
 enum {
     PL_OPT_WRITE_THROUGH,
     PL_OPT_WRITE_THROUGH_SELECTIVE,
@@ -108,6 +116,9 @@ typedef struct pl_options {
     int64_t mtp_layers;
     int64_t context; /* tokens */
 
+    /* bench transfer */
+    int64_t min_bytes, max_bytes; /* of a rank */
+
     /* policies */
     char *ownership_text;
     int32_t write_policy;
@@ -162,4 +173,7 @@ void pl_options_free(pl_options_t *options);
 PL_MUST_CHECK pl_status_t pl_options_check(pl_options_t *options,
                                            const pl_log_t *log);
 
+/* Of that, the ranks alone: for other verbs on ranks. */
+PL_MUST_CHECK pl_status_t pl_options_check_ranks(const pl_options_t *options,
+                                                 const pl_log_t *log);
 #endif /* PL_CLI_OPTIONS_H */

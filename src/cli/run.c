@@ -14,6 +14,8 @@
 #include <pagelane/trace.h>
 
 #include "cli/command.h"
+#include "cli/exit_status.h"
+#include "cli/hardware.h"
 #include "cli/idle.h"
 #include "cli/run_files.h"
 #include "cli/run_model.h"
@@ -269,7 +271,6 @@ static pl_status_t parse_injections(run_t *run)
 
 static pl_status_t fill_params(run_t *run)
 {
-    static const char *const devices[]   = {"cpu", "guard"};
     const pl_options_t *o                = &run->cli->options;
     pl_run_params_t *params              = &run->params;
     static const char *const executors[] = {
@@ -284,7 +285,7 @@ static pl_status_t fill_params(run_t *run)
         run->trace, pl_trace_count(run->trace), get_request, get_page_keys};
     params->prompts  = (pl_token_reader_t){run->trace, read_tokens};
     params->executor = executors[o->executor];
-    params->device   = devices[o->device];
+    pl_cli_hardware(o, params);
     params->verify   = cost ? PL_VERIFY_OFF : (pl_verify_t)o->verify;
     params->layout =
         pl_store_layout_stamp((int32_t)o->page_size, (int32_t)o->stamp_layers,
@@ -461,29 +462,6 @@ static int run_local(run_t *run)
     return pl_status_exit(status);
 }
 
-/* All ranks end with one exit status: that of who knew the cause. */
-static int agree_on_exit(const pl_mpi_session_t *session, pl_comm_t *comm,
-                         pl_status_t status)
-{
-    int mine      = pl_status_exit(status);
-    uint64_t bits = 0;
-
-    if ((status != PL_OK) && (status != PL_ERR_PEER)) {
-        bits = UINT64_C(1) << mine;
-    } else if (status == PL_ERR_PEER) {
-        bits = UINT64_C(1) << 63;
-    }
-    if (pl_comm_agree(comm, &bits, 1) != PL_OK) {
-        pl_mpi_session_abort(session, mine); /* the others cannot be reached */
-    }
-    for (int i = 0; i < 63; i++) {
-        if (((bits >> i) & 1) != 0) {
-            return i;
-        }
-    }
-    return bits != 0 ? pl_status_exit(PL_ERR_PEER) : 0;
-}
-
 static int run_mpi(run_t *run)
 {
     const pl_options_t *o    = &run->cli->options;
@@ -511,7 +489,7 @@ static int run_mpi(run_t *run)
     if (status == PL_OK) {
         status = pl_run(&run->params, comm);
     }
-    exit_status = agree_on_exit(&session, comm, status);
+    exit_status = pl_cli_agree_on_exit(&session, comm, status);
     pl_comm_close(comm);
     pl_mpi_session_close(&session);
     return exit_status;

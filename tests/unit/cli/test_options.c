@@ -216,7 +216,7 @@ START_TEST(single_values_have_limits)
         "--device-pages 1", "--host-pages -1",      "--pace fast",
         "--executor gpu",   "--verify all",         "--seed -1",
         "--passes 0",       "--max-batch 0",        "--block-tokens 513",
-        "--limit -2",       "--write-policy write", "--comm nccl",
+        "--limit -2",       "--write-policy write", "--comm ucx",
         "--explore 1001",   "--log-level loud",     "--stamp-layers 0"};
 
     for (size_t i = 0; i < sizeof(BAD) / sizeof(BAD[0]); i++) {

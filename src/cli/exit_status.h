@@ -1,0 +1,12 @@
+/* cli/exit_status.h - one exit status for all ranks. */
+#ifndef PL_CLI_EXIT_STATUS_H
+#define PL_CLI_EXIT_STATUS_H
+
+#include "comm/mpi_session.h"
+
+/* Collective.  All ranks end with the exit status of who knew the cause; ends
+ * the program if the others cannot be reached. */
+int pl_cli_agree_on_exit(const pl_mpi_session_t *session, pl_comm_t *comm,
+                         pl_status_t status);
+
+#endif /* PL_CLI_EXIT_STATUS_H */
