@@ -58,7 +58,8 @@ static uint64_t hash_requests(const pl_engine_t *engine)
     uint64_t h = pl_fold64(0, (uint64_t)engine->n_finished);
 
     for (int32_t i = 0; i < engine->n_arrived; i++) {
-        if (engine->live[i].phase != PL_PHASE_FINISHED) {
+        if ((engine->live[i].phase != PL_PHASE_FUTURE) &&
+            (engine->live[i].phase != PL_PHASE_FINISHED)) {
             h = pl_fold64(h, (uint64_t)i);
             h = pl_fold64(h, hash_request(&engine->live[i]));
         }
@@ -67,6 +68,7 @@ static uint64_t hash_requests(const pl_engine_t *engine)
         h = pl_fold64(h, (uint64_t)engine->waiting.items[i]);
     }
     h = pl_fold64(h, (uint64_t)engine->current);
+    h = pl_fold64(h, pl_turns_state_hash(engine));
     return pl_fold64(h, (uint64_t)engine->releases);
 }
 

@@ -1,7 +1,9 @@
 /* engine/state.h - the engine's state; for the files of src/engine only.
  *
  *   tick.c      plan and commit: the order of a tick
+ *   arrive.c    who arrives when: by time, or behind others
  *   admit.c     match, admission, load-back
+ *   foresee.c   the trace read ahead, for a policy that asks for it
  *   prefill.c   chunks and their insertion
  *   transfer.c  prefill -> decode
  *   decode.c    steps, growth, preemption, resume, re-entry
@@ -98,6 +100,21 @@ typedef struct pl_home {
     int64_t link_free_ns[2]; /* PL_LINK_PD, PL_LINK_OFFLOAD */
 } pl_home_t;
 
+/* A request that waits for no other any more. */
+typedef struct pl_turn {
+    int64_t at_ns;
+    int32_t request;
+} pl_turn_t;
+
+/* Requests that arrive: by their own time in their order, or behind others. */
+typedef struct pl_turns {
+    int32_t next;       /* none before it will arrive by its time alone */
+    int32_t *first;     /* [count + 1] where those behind a request begin */
+    int32_t *behind;    /* in this */
+    int32_t *n_unended; /* [count] that it still waits for */
+    PL_ARRAY(pl_turn_t) ready; /* a heap: the earliest first, then by number */
+} pl_turns_t;
+
 /* An asynchronous operation from its start to its end. */
 typedef struct pl_pending {
     pl_due_t due;
@@ -119,6 +136,7 @@ struct pl_engine {
     const pl_log_t *log;
 
     pl_hicache_t *cache;
+    pl_future_t *future;       /* NULL: the policy does not foresee */
     pl_storage_t *storage;     /* NULL: there is none */
     uint8_t *finished;         /* [source.count] for a publication */
     int32_t *prefetched;       /* [n_lanes] host pages of prompts that wait */
@@ -133,7 +151,9 @@ struct pl_engine {
     int32_t n_homes;
     pl_live_t *live;      /* [source.count] */
     pl_record_t *records; /* [source.count] */
-    int32_t n_arrived, n_finished, n_transferring;
+    int32_t n_arrived;    /* one behind the last that has arrived */
+    int32_t n_finished, n_transferring;
+    pl_turns_t turns;
 
     pl_id_list_t waiting; /* first in, first out, from waiting_head on */
     size_t waiting_head;
@@ -144,6 +164,8 @@ struct pl_engine {
     int64_t n_admitted;
 
     int64_t tick, now_ns, next_ns;
+    bool jumps; /* next_ns is when something happens next, not when something
+                   computed ends */
     int64_t next_op;
     int64_t link_free_ns[PL_LINKS];
     PL_ARRAY(pl_pending_t) pending; /* ascending ids */
@@ -283,6 +305,10 @@ PL_MUST_CHECK pl_status_t pl_publish_ended(pl_engine_t *engine, bool good);
 /* All requests are finished, and the last index does not say so yet. */
 bool pl_publish_wants_last(const pl_engine_t *engine);
 
+/* foresee.c: what a policy that knows the future is told. */
+PL_MUST_CHECK pl_status_t pl_foresee_open(pl_engine_t *engine);
+void pl_foresee_admitted(pl_engine_t *engine, int32_t request);
+
 /* prefill.c */
 PL_MUST_CHECK pl_status_t pl_prefill_apply(pl_engine_t *engine);
 PL_MUST_CHECK pl_status_t pl_prefill_plan(pl_engine_t *engine);
@@ -313,6 +339,19 @@ PL_MUST_CHECK pl_status_t pl_decode_offloaded(pl_engine_t *engine,
 PL_MUST_CHECK pl_status_t pl_decode_resumed(pl_engine_t *engine,
                                             int32_t request, int64_t op,
                                             bool good);
+/* arrive.c */
+
+/* Who waits for whom; after open_requests has marked who is skipped. */
+PL_MUST_CHECK pl_status_t pl_turns_open(pl_engine_t *engine);
+void pl_turns_close(pl_engine_t *engine);
+/* A request has ended: those behind it may come now. */
+PL_MUST_CHECK pl_status_t pl_turns_ended(pl_engine_t *engine, int32_t request);
+/* When the next one arrives of which that is known; INT64_MAX: none. */
+int64_t pl_turns_next_ns(const pl_engine_t *engine);
+/* Put into the queue whoever has arrived by now. */
+PL_MUST_CHECK pl_status_t pl_turns_take(pl_engine_t *engine);
+uint64_t pl_turns_state_hash(const pl_engine_t *engine);
+
 /* tick.c */
 PL_MUST_CHECK pl_status_t pl_request_finish(pl_engine_t *engine,
                                             int32_t request, bool failed);

@@ -19,7 +19,7 @@ pl_status_t pl_request_finish(pl_engine_t *engine, int32_t request, bool failed)
     event.value           = failed;
     pl_engine_emit(engine, event);
     pl_engine_released(engine);
-    return PL_OK;
+    return pl_turns_ended(engine, request);
 }
 
 /* ---- applying ---- */
@@ -88,30 +88,6 @@ static pl_status_t apply_due(pl_engine_t *engine)
     return PL_OK;
 }
 
-static pl_status_t take_arrivals(pl_engine_t *engine)
-{
-    while (engine->n_arrived < engine->source.count) {
-        int32_t request = engine->n_arrived;
-        const pl_request_t *arriving =
-            engine->source.request(engine->source.context, request);
-        pl_event_t event = pl_event_make(PL_EVENT_ARRIVE);
-
-        if (engine->records[request].skipped) {
-            engine->n_arrived++;
-            continue;
-        }
-        if (arriving->arrival_ns > engine->now_ns) {
-            break;
-        }
-        engine->n_arrived++;
-        event.request = request;
-        event.value   = arriving->input_tokens;
-        pl_engine_emit(engine, event);
-        PL_TRY(pl_admit_enqueue(engine, request, false));
-    }
-    return PL_OK;
-}
-
 /* ---- virtual time ---- */
 
 static int64_t decode_ns(const pl_engine_t *engine)
@@ -154,14 +130,10 @@ static int64_t chunk_ns(const pl_engine_t *engine)
 /* When nothing computes, the clock jumps to what comes next. */
 static pl_status_t jump(pl_engine_t *engine)
 {
-    int64_t next = pl_ops_next_end(engine);
+    int64_t next    = pl_ops_next_end(engine);
+    int64_t arrival = pl_turns_next_ns(engine);
 
-    if (engine->n_arrived < engine->source.count) {
-        const pl_request_t *arriving =
-            engine->source.request(engine->source.context, engine->n_arrived);
-
-        next = arriving->arrival_ns < next ? arriving->arrival_ns : next;
-    }
+    next = arrival < next ? arrival : next;
     if ((engine->current < 0) && (engine->waiting_head < engine->waiting.n)) {
         int32_t head     = engine->waiting.items[engine->waiting_head];
         int64_t deadline = pl_prefetch_deadline(engine, head);
@@ -181,6 +153,7 @@ static pl_status_t jump(pl_engine_t *engine)
         return PL_ERR_INTERNAL;
     }
     engine->counters.idle_ticks++;
+    engine->jumps = true;
     engine->next_ns =
         (next != INT64_MAX) && (next > engine->now_ns) ? next : engine->now_ns;
     return PL_OK;
@@ -218,6 +191,7 @@ static void begin_tick(pl_engine_t *engine)
     engine->tick++;
     engine->counters.ticks++;
     engine->now_ns = engine->next_ns;
+    engine->jumps  = false;
 
     engine->releases_before = engine->releases;
 }
@@ -239,7 +213,7 @@ pl_status_t pl_engine_plan(pl_engine_t *engine, pl_plan_t **plan_p)
     PL_TRY(apply_due(engine));
     PL_TRY(pl_prefill_apply(engine));
     PL_TRY(pl_decode_apply(engine));
-    PL_TRY(take_arrivals(engine));
+    PL_TRY(pl_turns_take(engine));
     PL_TRY(fetch_and_admit(engine));
     PL_TRY(pl_prefill_plan(engine));
     PL_TRY(pl_decode_plan(engine));

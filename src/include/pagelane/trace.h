@@ -38,13 +38,19 @@ typedef struct pl_trace pl_trace_t; /* opaque */
  * 128 bits of XXH3 over the page's tokens, or over the block ids and offsets
  * that make it: within one trace and page size equal exactly when the page's
  * tokens are (tokens of different ids that are equal by chance are not seen).
- * The namespace is no part of it.  Keys of traces have the top bit of `hi` clear;
- * with it, a page is known by something else than its tokens, within one run. */
+ * The namespace is no part of it.  Keys of traces have the top bit of `hi`
+ * clear; with it, a page is known by something else than its tokens, within one
+ * run. */
 typedef struct pl_page_key {
     uint64_t lo, hi;
 } pl_page_key_t;
 #define PL_PAGE_KEY_OTHER (UINT64_C(1) << 63)
 
+/* A request that waits for others (n_after > 0) arrives delay_ns after the last
+ * of them has ended, well or not, with `not_before` also not before arrival_ns.
+ * Its arrival_ns is when that would be if every request took no time, or what
+ * the file says if that is later.  Those before it that are passed over do not
+ * count; if none is left it arrives at arrival_ns, as all others do. */
 typedef struct pl_request {
     int64_t arrival_ns;    /* virtual time, >= 0, ascending over the trace,
                               from the first request taken */
@@ -53,6 +59,11 @@ typedef struct pl_request {
     uint64_t name_space;   /* prompts share pages only within one; 0 = none */
     int64_t line;          /* line of the file it stands on, from 1; of the
                               prompts format: its number, from 1 */
+    const int32_t *after;  /* [n_after] requests it waits for: ascending, all
+                              less than its own index; borrowed */
+    int32_t n_after;
+    bool not_before;
+    int64_t delay_ns; /* >= 0 */
 } pl_request_t;
 
 typedef struct pl_trace_params {

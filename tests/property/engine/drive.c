@@ -96,6 +96,7 @@ static void make_requests(driver_t *driver)
             longest = request->input_tokens + request->output_tokens;
         }
     }
+    drive_draw_turns(driver);
     driver->n_lanes =
         pl_ownership_lanes(params->config.ownership, params->config.n_prefill);
     driver->owners = malloc((size_t)longest + 1);
@@ -156,6 +157,7 @@ static void open_engine(driver_t *driver, const pl_engine_source_t *source)
     pl_event_sink_t nowhere   = {NULL, NULL};
 
     drive_start_from(driver, &config);
+    drive_open_turns(driver);
     if (driver->params->tight) {
         int32_t most = most_needed(driver);
 
@@ -214,6 +216,7 @@ static void note_event(void *context, const pl_event_t *event)
         driver->ways[event->request].age = ++driver->n_admitted;
     }
     note_waiting(driver, event);
+    drive_note_turns(driver, event);
     if (driver->params->event != NULL) {
         driver->params->event(driver->params->context, event);
     }
@@ -368,6 +371,7 @@ static void check_records(driver_t *driver, drive_result_t *result)
                   ((record->generated_tokens == record->output_tokens) &&
                    (driver->ways[i].tokens == record->output_tokens)));
         check_failure(driver, i, result);
+        ck_assert_int_eq(record->arrival_ns, driver->arrivals[i]);
         ck_assert_int_ge(record->finished_ns, record->arrival_ns);
         result->device_hits += record->device_hit_tokens > 0;
         result->host_hits += record->host_hit_tokens > 0;
@@ -415,6 +419,7 @@ void drive(const drive_params_t *params, int check_every,
     }
     pl_engine_close(driver->engine);
     drive_close_memory(driver);
+    drive_close_turns(driver);
     drive_close_storage(driver);
     free(driver->requests);
     free(driver->ways);

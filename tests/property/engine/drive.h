@@ -42,6 +42,7 @@ typedef struct drive_params {
     int32_t longest_output;        /* tokens */
     int32_t n_families;
     int64_t gap_ns; /* largest time between arrivals */
+    bool turns;     /* some requests wait for others */
     double p_fail;  /* of each operation that can fail */
 
     /* What a test looks at; each may be NULL. */
@@ -71,6 +72,7 @@ typedef struct drive_result {
     int64_t adoptions;     /* evicted nodes that took recomputed pages */
     int64_t spoiled;       /* chunks computed from a load-back that failed */
     int64_t partial_moves; /* offloads whose last page was not full */
+    int64_t turns;         /* requests that came when others had ended */
     int32_t n_failed;
     int32_t n_unfit; /* of those: preempted, and too long to come back */
 } drive_result_t;

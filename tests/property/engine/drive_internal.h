@@ -78,6 +78,7 @@ typedef struct way {
     int32_t tokens;                    /* that it has said */
     int64_t bad_load;                  /* a load-back that failed */
     int n_fetches;                     /* under way, for it */
+    int n_refused;                     /* in this tick */
     int64_t fetch_since, fetch_tokens; /* begun for this prompt */
     int64_t deadline_ns; /* it waits for its pages no longer; or INT64_MAX */
     bool is_waiting;
@@ -89,6 +90,9 @@ typedef struct driver {
     pl_engine_t *engine;
     const pl_plan_t *last;
     pl_request_t *requests;
+    int64_t *arrivals; /* [n_requests] INT64_MAX: waits for others */
+    bool *arrived;     /* [n_requests] */
+    bool *ended;       /* [n_requests] in this run or before it */
     way_t *ways;
     pool_t device, host, decode[MAX_HOMES], buffer[MAX_HOMES];
     drive_disk_t *disk;
@@ -112,6 +116,14 @@ typedef struct driver {
 /* drive.c */
 uint64_t drive_expected(const driver_t *driver, int32_t request, int32_t page);
 bool drive_fails(driver_t *driver, const pl_op_t *op, bool at_end);
+
+/* drive_arrive.c: requests behind others; who arrives when. */
+void drive_draw_turns(driver_t *driver);
+void drive_note_turns(driver_t *driver, const pl_event_t *event);
+/* The first arrival to come; INT64_MAX: none is known. */
+int64_t drive_next_arrival(const driver_t *driver);
+void drive_open_turns(driver_t *driver);
+void drive_close_turns(driver_t *driver);
 
 /* drive_plan.c: what write-backs are for; before anything is carried out, and
  * after. */

@@ -404,6 +404,7 @@ static void carry_out(driver_t *driver, const pl_plan_t *plan,
     case PL_OP_FETCH:
         drive_check_fetch(driver, plan, op);
         driver->ways[op->request].n_fetches -= op->cancelled ? 1 : 0;
+        driver->ways[op->request].n_refused += op->cancelled ? 1 : 0;
         break;
     case PL_OP_PUBLISH:
         if (!op->cancelled) {

@@ -209,7 +209,11 @@ static void note_deadlines(driver_t *driver)
     for (int32_t i = 0; i < driver->params->n_requests; i++) {
         way_t *way = &driver->ways[i];
 
-        way->deadline_ns = counts && way->is_waiting && (way->n_fetches > 0)
+        /* The plan was made before some of them were refused. */
+        bool fetches = way->n_fetches + way->n_refused > 0;
+
+        way->n_refused   = 0;
+        way->deadline_ns = counts && way->is_waiting && fetches
                                ? way->fetch_since + 1000000000 +
                                      way->fetch_tokens * 250000000 / 1024
                                : INT64_MAX;
@@ -231,6 +235,7 @@ void drive_pass_time(driver_t *driver, const pl_plan_t *plan)
 {
     int64_t ns   = tick_ns(driver, plan);
     int64_t next = driver->earliest_ns;
+    int64_t arrival;
 
     note_deadlines(driver);
     if (ns > 0) {
@@ -242,13 +247,8 @@ void drive_pass_time(driver_t *driver, const pl_plan_t *plan)
         next =
             driver->flights[i].end_ns < next ? driver->flights[i].end_ns : next;
     }
-    for (int32_t i = 0; i < driver->params->n_requests; i++) {
-        int64_t at = driver->requests[i].arrival_ns;
-
-        next = (at > plan->now_ns) && (at < next) && (driver->skip[i] == 0)
-                   ? at
-                   : next;
-    }
+    arrival = drive_next_arrival(driver);
+    next    = arrival < next ? arrival : next;
     driver->next_ns =
         (next == INT64_MAX) || (next < plan->now_ns) ? plan->now_ns : next;
 }

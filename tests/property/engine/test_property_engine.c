@@ -32,6 +32,7 @@ static drive_params_t random_params(uint64_t seed)
     params.n_families     = 1 + (int32_t)pl_rng_below(&rng, 6);
     params.gap_ns         = pl_rng_below(&rng, 2) == 0 ? 0 : 400000000;
     params.seed           = pl_rng_next(&rng);
+    params.turns          = (seed & 1) != 0;
 
     /* Just enough for the longest prompt that may re-enter in the worst lane,
      * or a bit more. */
@@ -113,6 +114,7 @@ static void add_up(drive_result_t *sum, const drive_result_t *result)
 {
     sum->device_hits += result->device_hits;
     sum->host_hits += result->host_hits;
+    sum->turns += result->turns;
     sum->n_failed += result->n_failed;
     sum->n_unfit += result->n_unfit;
     sum->cache.loads += result->cache.loads;
@@ -178,6 +180,7 @@ START_TEST(random_runs_end_with_every_page_right)
     ck_assert_int_gt(sum.counters.hit_cuts, 0);
     ck_assert_int_gt(sum.adoptions, 0);
     ck_assert_int_gt(sum.partial_moves, 0);
+    ck_assert_int_gt(sum.turns, 0);
 }
 END_TEST
 

@@ -172,7 +172,7 @@ static const pl_request_t *get_growing(void *context, int32_t i)
 START_TEST(the_largest_need_is_named)
 {
     pl_engine_config_t config = scene(NULL, 0).config;
-    pl_request_t requests[3];
+    pl_request_t requests[3] = {0};
     pl_engine_source_t source = {requests, 3, get_growing, get_keys};
     pl_engine_t *engine       = NULL;
     log_capture_t said;
