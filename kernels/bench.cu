@@ -591,6 +591,139 @@ void bench_attend(bench_t *bench, pl_kv_dtype_t dtype)
                flop / product * 1e-12, is_fp8 ? "" : ">= 30 %");
 }
 
+/* ---- products over experts ---- */
+
+/* A GLM-5 layer: 8 of 256 experts a token, matrices of 2,048 x 6,144. */
+constexpr int EXPERTS      = 256;
+constexpr int PER_TOKEN    = 8;
+constexpr int EXPERT_ROWS  = 2048;
+constexpr int EXPERT_COLS  = 6144;
+constexpr int MOST_PAIRS   = 65536;
+constexpr size_t OF_EXPERT = (size_t)EXPERT_ROWS * EXPERT_COLS * 2; /* bytes */
+
+/* What n tokens choose: ascending, each set as likely as any other. */
+std::vector<int32_t> random_experts(int32_t n)
+{
+    std::vector<int32_t> experts;
+    uint64_t x = 88172645463325252ULL;
+
+    for (int32_t t = 0; t < n; t++) {
+        for (int32_t e = 0, left = PER_TOKEN; left > 0; e++) {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            if ((x >> 8) % (uint64_t)(EXPERTS - e) < (uint64_t)left) {
+                experts.push_back(e);
+                left--;
+            }
+        }
+    }
+    return experts;
+}
+
+class grouped_t {
+  public:
+    explicit grouped_t(bench_t *of)
+        : weights(OF_EXPERT * EXPERTS), bench(of), at(EXPERTS * 8),
+          x((size_t)MOST_PAIRS / PER_TOKEN * EXPERT_COLS * 2),
+          out((size_t)MOST_PAIRS * EXPERT_ROWS * 4), pairs(MOST_PAIRS * 4),
+          order(MOST_PAIRS * 4), starts((EXPERTS + 1) * 4),
+          scratch((size_t)pl_cuda_expert_sort_scratch(MOST_PAIRS, EXPERTS) * 4)
+    {
+        std::vector<const void *> matrices;
+
+        if (!bench->has({&weights, &at, &x, &out, &pairs, &order, &starts,
+                         &scratch})) {
+            return;
+        }
+        for (size_t e = 0; e < EXPERTS; e++) {
+            matrices.push_back(weights.as<char>() + e * OF_EXPERT);
+        }
+        (void)cudaMemcpy(at.at, matrices.data(), EXPERTS * 8,
+                         cudaMemcpyHostToDevice);
+        /* bf16 of magnitude about 1: random signs and mantissas */
+        fill_random<<<1024, 256>>>(weights.as<uint32_t>(),
+                                   OF_EXPERT / 4 * EXPERTS, 0x807F807F,
+                                   0x3F003F00);
+        fill_random<<<1024, 256>>>(x.as<uint32_t>(),
+                                   (size_t)MOST_PAIRS / PER_TOKEN *
+                                       EXPERT_COLS / 2,
+                                   0x807F807F, 0x3F003F00);
+    }
+
+    /* Seconds of the product of n tokens. */
+    double time(int32_t n) const
+    {
+        const int32_t n_pairs           = n * PER_TOKEN;
+        const pl_cuda_groups_t groups   = {order.as<int32_t>(),
+                                         starts.as<int32_t>(), n_pairs,
+                                         EXPERTS, PER_TOKEN};
+        const pl_cuda_experts_t experts = {at.as<const void *>(), nullptr,
+                                           PL_CUDA_BF16, EXPERT_ROWS,
+                                           EXPERT_COLS};
+        const pl_cuda_rows_t from       = {x.at, PL_CUDA_BF16,
+                                     PL_CUDA_ROW_OF_TOKEN, EXPERT_COLS};
+        const pl_cuda_rows_t to         = {out.at, PL_CUDA_F32,
+                                   PL_CUDA_ROW_OF_PLACE, EXPERT_ROWS};
+
+        if (bench->status != PL_OK) {
+            return 1.0;
+        }
+        upload(pairs, random_experts(n));
+        bench->status = pl_cuda_expert_sort(
+            pairs.as<int32_t>(), n_pairs, EXPERTS, order.as<int32_t>(),
+            starts.as<int32_t>(), scratch.as<int32_t>(), bench->stream);
+        return bench->time([&] {
+            return pl_cuda_grouped_product(&groups, &experts, &from, &to,
+                                           bench->stream);
+        });
+    }
+
+    buffer_t weights;
+
+  private:
+    bench_t *bench;
+    buffer_t at, x, out, pairs, order, starts, scratch;
+};
+
+/* Few pairs an expert: as fast as its weights can be read.  Against a copy
+ * within the weights, which reads half of those bytes and writes as many. */
+void say_thin(bench_t *bench, const grouped_t &grouped, int32_t n,
+              int32_t n_experts, const char *key, const char *name,
+              const char *reach)
+{
+    const size_t bytes = OF_EXPERT * (size_t)n_experts;
+    char *half         = grouped.weights.as<char>() + bytes / 2;
+    double product     = grouped.time(n);
+    double copy        = bench->time([&] {
+        return ok(cudaMemcpyAsync(half, grouped.weights.at, bytes / 2,
+                                  cudaMemcpyDeviceToDevice, bench->stream));
+    });
+
+    bench->say(key, name, "GB/s", 1e-9 * (double)bytes / product,
+               "device copy", 1e-9 * (double)bytes / copy, reach);
+}
+
+void bench_grouped(bench_t *bench)
+{
+    const grouped_t grouped(bench);
+    const double flop = 2.0 * MOST_PAIRS * EXPERT_ROWS * (double)EXPERT_COLS;
+
+    if (bench->status != PL_OK) {
+        return;
+    }
+    say_thin(bench, grouped, 1, PER_TOKEN, "grouped_one_gbs",
+             "weights of 8 experts, 1 token", "");
+    say_thin(bench, grouped, 1024, EXPERTS, "grouped_thin_gbs",
+             "weights of 256 experts, 8,192 pairs", ">= 60 %");
+    double product = grouped.time(MOST_PAIRS / PER_TOKEN);
+    double cublas  = cublas_seconds(bench, flop);
+
+    bench->say("grouped_tflops", "256 experts of 2,048 x 6,144, 65,536 pairs",
+               "TFLOP/s", flop / product * 1e-12, "cuBLAS bf16",
+               flop / cublas * 1e-12, ">= 50 %");
+}
+
 } // namespace
 
 pl_status_t pl_cuda_bench_kernels(const pl_log_t *log,
@@ -605,5 +738,6 @@ pl_status_t pl_cuda_bench_kernels(const pl_log_t *log,
     bench_indexer(&bench);
     bench_attend(&bench, PL_KV_BF16);
     bench_attend(&bench, PL_KV_FP8);
+    bench_grouped(&bench);
     return bench.status;
 }
