@@ -21,8 +21,8 @@ static void fill_owners(pl_hicache_t *cache, pl_cache_copy_t *copy)
     }
 }
 
-/* Host pages in the recorded owners' lanes; what the policy ranks below the
- * node may make room. */
+/* Host pages in the recorded owners' lanes; other copies may make room, as the
+ * policy says. */
 static pl_status_t take_host(pl_hicache_t *cache, const pl_node_t *node,
                              pl_cache_copy_t *copy)
 {
@@ -35,8 +35,7 @@ static pl_status_t take_host(pl_hicache_t *cache, const pl_node_t *node,
     }
     (void)pl_lanes_deficits(tier->lanes, copy->owners, copy->n_pages,
                             tier->deficits);
-    PL_TRY(pl_cache_evict_host(cache, tier->deficits,
-                               pl_tree_value(cache->tree, node)));
+    PL_TRY(pl_cache_evict_host(cache, tier->deficits, node));
     return pl_lanes_alloc(tier->lanes, copy->owners, copy->n_pages, copy->host);
 }
 

@@ -2,11 +2,12 @@
  *
  * Eviction is aimed at lanes.  A leaf of the tier qualifies if it, or a node
  * above it that can be freed once it is gone, holds a page of a lane that needs
- * pages; leaves go in policy order, and of a leaf that holds such pages only
- * the shortest suffix that covers the need (or all that the leaf can give).  A
- * leaf that did not qualify never will within one eviction, since needs only
- * shrink: so one walk up the order is enough, and it looks back only at the
- * parent of the last victim, which has become a leaf. */
+ * pages; of those that do the policy says which is next, and of a leaf that
+ * holds such pages only the shortest suffix goes that covers the need (or all
+ * that the leaf can give).  A leaf that did not qualify never will within one
+ * eviction, since needs only shrink: so one walk up a policy's order is enough,
+ * and it looks back only at the parent of the last victim, which has become a
+ * leaf. */
 #include "cache/hicache_internal.h"
 
 #include <assert.h>
@@ -127,11 +128,13 @@ bool pl_cache_is_pinned_below(const pl_node_t *node)
 
 /* ---- qualification ---- */
 
-/* One eviction: in which tier, and of what policy value at most. */
+/* One eviction: in which tier, and what stays there: what has that policy value
+ * or more, and the path down to a node. */
 typedef struct hunt {
     pl_hicache_t *cache;
     int which; /* PL_TREE_DEVICE, PL_TREE_HOST */
     uint64_t limit;
+    const pl_node_t *keep; /* NULL: no path */
     const int32_t *deficits;
 } hunt_t;
 
@@ -172,11 +175,14 @@ static bool can_go(const hunt_t *hunt, const pl_node_t *node)
         return (node->device != NULL) && (node->lock_ref == 0);
     }
     return pl_cache_is_backed_up(node) && (node->pin_ref == 0) &&
-           (pl_tree_value(hunt->cache->tree, node) < hunt->limit);
+           (pl_tree_value(hunt->cache->tree, node, hunt->which) <
+            hunt->limit) &&
+           ((hunt->keep == NULL) || !pl_cache_is_within(hunt->keep, node));
 }
 
-static bool qualifies(const hunt_t *hunt, const pl_node_t *leaf)
+static bool qualifies(const void *context, const pl_node_t *leaf)
 {
+    const hunt_t *hunt    = context;
     const pl_node_t *node = leaf;
 
     if ((hunt->which == PL_TREE_DEVICE) && !pl_cache_is_backed_up(leaf) &&
@@ -230,7 +236,17 @@ static void note_victim(const hunt_t *hunt, const pl_node_t *leaf)
     }
 }
 
-/* ---- walking ---- */
+/* ---- victims ---- */
+
+/* What write-backs under way will free counts as free. */
+static int64_t free_pages(const void *context, int lane)
+{
+    const hunt_t *hunt        = context;
+    const pl_hicache_t *cache = hunt->cache;
+    int64_t n_free = pl_lanes_free_count(cache->tiers[hunt->which].lanes, lane);
+
+    return n_free + (hunt->which == PL_TREE_DEVICE ? cache->promised[lane] : 0);
+}
 
 /* A leaf is written back, whose pages can go on to storage only if all before
  * them are on the host: those that are not are backed up as well, from the root
@@ -280,43 +296,34 @@ static pl_status_t evict_leaf(const hunt_t *hunt, pl_node_t *leaf)
     return pl_cache_remove(cache, leaf);
 }
 
-static bool stands_below(const pl_node_t *leaf, int which, uint64_t value,
-                         int64_t id)
-{
-    return leaf->link[which].value != value ? leaf->link[which].value < value
-                                            : leaf->id < id;
-}
-
 static pl_status_t evict(const hunt_t *hunt)
 {
     pl_tree_t *tree = hunt->cache->tree;
     int which       = hunt->which;
-    pl_node_t *leaf = pl_tree_first(tree, which);
-    uint64_t value  = 0; /* the highest place visited */
-    int64_t id      = -1;
+    pl_pick_t pick  = {.which      = which,
+                       .limit      = hunt->limit,
+                       .helps      = qualifies,
+                       .free_pages = free_pages,
+                       .context    = hunt,
+                       .at         = PL_PICK_START};
 
-    while ((leaf != NULL) && (leaf->link[which].value < hunt->limit) &&
-           is_short(hunt)) {
-        pl_node_t *parent = NULL;
+    while (is_short(hunt)) {
+        int32_t same_from;
+        pl_node_t *leaf = pl_tree_pick(tree, &pick, &same_from);
+        pl_node_t *parent;
+        int32_t start;
 
-        if (!stands_below(leaf, which, value, id)) {
-            value = leaf->link[which].value;
-            id    = leaf->id;
+        if (leaf == NULL) {
+            return PL_OK;
         }
-        if (qualifies(hunt, leaf)) {
-            int32_t start = suffix_start(hunt, leaf);
-
-            if (start > 0) {
-                PL_TRY(pl_tree_split(tree, leaf, start, NULL));
-            }
-            parent = leaf->parent;
-            PL_TRY(evict_leaf(hunt, leaf));
+        start = suffix_start(hunt, leaf);
+        start = start > same_from ? start : same_from;
+        if (start > 0) {
+            PL_TRY(pl_tree_split(tree, leaf, start, NULL));
         }
-        /* The parent may have become a leaf behind the walk. */
-        leaf = (parent != NULL) && parent->linked[which] &&
-                       stands_below(parent, which, value, id)
-                   ? parent
-                   : pl_tree_after(tree, which, value, id);
+        parent = leaf->parent;
+        PL_TRY(evict_leaf(hunt, leaf));
+        pick.rest = parent->linked[which] ? parent : NULL;
     }
     return PL_OK;
 }
@@ -324,7 +331,7 @@ static pl_status_t evict(const hunt_t *hunt)
 pl_status_t pl_cache_evict_device(pl_hicache_t *cache, const int32_t *deficits)
 {
     pl_cache_tier_t *tier = &cache->tiers[PL_TREE_DEVICE];
-    const hunt_t hunt     = {cache, PL_TREE_DEVICE, UINT64_MAX, deficits};
+    const hunt_t hunt     = {cache, PL_TREE_DEVICE, UINT64_MAX, NULL, deficits};
 
     for (int lane = 0; lane < cache->params.n_lanes; lane++) {
         int32_t need = deficits[lane] - cache->promised[lane];
@@ -335,10 +342,16 @@ pl_status_t pl_cache_evict_device(pl_hicache_t *cache, const int32_t *deficits)
 }
 
 pl_status_t pl_cache_evict_host(pl_hicache_t *cache, const int32_t *deficits,
-                                uint64_t limit)
+                                const pl_node_t *whom)
 {
     pl_cache_tier_t *tier = &cache->tiers[PL_TREE_HOST];
-    const hunt_t hunt     = {cache, PL_TREE_HOST, limit, deficits};
+    hunt_t hunt           = {cache, PL_TREE_HOST, UINT64_MAX, NULL, deficits};
+
+    if ((whom != pl_tree_root(cache->tree)) && pl_tree_compares(cache->tree)) {
+        hunt.limit = pl_tree_value(cache->tree, whom, PL_TREE_HOST);
+    } else if (whom != pl_tree_root(cache->tree)) {
+        hunt.keep = whom;
+    }
 
     memcpy(tier->need, deficits,
            (size_t)cache->params.n_lanes * sizeof(*tier->need));

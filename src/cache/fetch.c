@@ -74,7 +74,6 @@ static pl_status_t make_room(pl_hicache_t *cache, const pl_cache_fetch_t *fetch)
 {
     pl_cache_tier_t *tier = &cache->tiers[PL_TREE_HOST];
     pl_match_t prefix;
-    uint64_t limit;
 
     PL_TRY(pl_tree_match(cache->tree, fetch->name_space, fetch->keys,
                          fetch->first, &prefix));
@@ -82,10 +81,7 @@ static pl_status_t make_room(pl_hicache_t *cache, const pl_cache_fetch_t *fetch)
                            tier->deficits)) {
         return PL_OK;
     }
-    limit = prefix.last != pl_tree_root(cache->tree)
-                ? pl_tree_value(cache->tree, prefix.last)
-                : UINT64_MAX;
-    return pl_cache_evict_host(cache, tier->deficits, limit);
+    return pl_cache_evict_host(cache, tier->deficits, prefix.last);
 }
 
 /* Shorten the fetch to what there is room for; 0: not worth it. */

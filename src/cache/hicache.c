@@ -116,11 +116,15 @@ pl_status_t pl_hicache_open(const pl_hicache_params_t *params,
                             const pl_log_t *log, pl_hicache_t **cache_p)
 {
     pl_hicache_t *cache                = calloc(1, sizeof(*cache));
+    int64_t n_lanes                    = params->n_lanes;
     const pl_tree_params_t tree_params = {
-        .page_tokens = params->page_tokens,
-        .n_lanes     = params->n_lanes,
-        .policy      = params->policy,
-        .observer    = {cache, on_split, on_created, on_adopted},
+        .page_tokens   = params->page_tokens,
+        .n_lanes       = params->n_lanes,
+        .policy        = params->policy,
+        .observer      = {cache, on_split, on_created, on_adopted},
+        .policy_params = {.pages  = {n_lanes * (params->device_pages - 1),
+                                     n_lanes * params->host_pages},
+                          .future = params->future},
     };
     pl_status_t status;
 
@@ -255,6 +259,13 @@ pl_status_t pl_hicache_match(pl_hicache_t *cache, uint64_t name_space,
         match_p->n_total   = match_p->n_device;
     }
     return PL_OK;
+}
+
+void pl_hicache_passed(pl_hicache_t *cache, int32_t request,
+                       uint64_t name_space, const pl_page_key_t *keys,
+                       int32_t n)
+{
+    pl_tree_passed(cache->tree, request, name_space, keys, n);
 }
 
 void pl_hicache_lock(pl_hicache_t *cache, pl_node_t *node)

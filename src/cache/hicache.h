@@ -90,7 +90,8 @@ typedef struct pl_hicache_params {
     uint32_t hot_threshold;        /* hits */
     int32_t load_threshold_tokens; /* shorter host hits are not loaded */
     const pl_policy_ops_t *policy;
-    pl_inject_t *inject; /* borrowed; may be NULL */
+    const pl_future_t *future; /* borrowed; NULL unless the policy foresees */
+    pl_inject_t *inject;       /* borrowed; may be NULL */
     /* Start a copy: returns its operation id (> 0, never used before).  Called
      * in deterministic order, in the middle of a change: the callee looks at
      * *copy alone and calls nothing of this header.  The end comes by
@@ -136,6 +137,12 @@ PL_MUST_CHECK pl_status_t pl_hicache_match(pl_hicache_t *cache,
 int32_t pl_hicache_once_held(const pl_hicache_t *cache, const pl_node_t *at,
                              uint64_t name_space, const pl_page_key_t *keys,
                              int32_t from, int32_t n);
+
+/* The time of a request has come, in which it may hit keys[0 .. n-1]: for a
+ * policy that foresees. */
+void pl_hicache_passed(pl_hicache_t *cache, int32_t request,
+                       uint64_t name_space, const pl_page_key_t *keys,
+                       int32_t n);
 
 /* Requests hold the path they use.  Lock the deepest node (the root too may be
  * locked); pin what is to be loaded (every host-only node from match->last up
@@ -279,13 +286,12 @@ PL_MUST_CHECK pl_status_t pl_hicache_free(pl_hicache_t *cache,
 
 /* Evict device pages so that `deficits[lane]` more pages become free where
  * possible.  A leaf with a complete host copy loses its device pages; under
- * write_back another one is backed up (with a storage tier that is written, so is
- * all before it that the host lacks, as far as there is room: else it could not
- * be stored), and its pages are free when that ends;
- * any other leaves the tree with all below (not while a page below is pinned).
- * What write-backs under way have promised counts as covered.  *pending_p:
- * pages that they will free, in all.  Stops when none qualifies; PL_OK also
- * then. */
+ * write_back another one is backed up (with a storage tier that is written, so
+ * is all before it that the host lacks, as far as there is room: else it could
+ * not be stored), and its pages are free when that ends; any other leaves the
+ * tree with all below (not while a page below is pinned). What write-backs
+ * under way have promised counts as covered.  *pending_p: pages that they will
+ * free, in all.  Stops when none qualifies; PL_OK also then. */
 PL_MUST_CHECK pl_status_t pl_hicache_evict(pl_hicache_t *cache,
                                            const int32_t *deficits,
                                            int64_t *pending_p);

@@ -154,10 +154,11 @@ pl_status_t pl_cache_take(pl_hicache_t *cache, const pl_owner_t *owners,
 /* Free device pages for deficits[lane], as far as write-backs under way do not
  * promise them already. */
 pl_status_t pl_cache_evict_device(pl_hicache_t *cache, const int32_t *deficits);
-/* Drop host copies for deficits[lane], but only of nodes that the policy ranks
- * below `limit`. */
+/* Drop host copies for deficits[lane], to make room for a node (or below it):
+ * of what the policy ranks below it, or, if its values do not compare so, of
+ * what does not stand before it.  The root: of all. */
 pl_status_t pl_cache_evict_host(pl_hicache_t *cache, const int32_t *deficits,
-                                uint64_t limit);
+                                const pl_node_t *whom);
 /* Drop a node's copy in the device tier / in the host tier; a node that has no
  * other copy leaves the tree (it has no children then). */
 pl_status_t pl_cache_drop_device(pl_hicache_t *cache, pl_node_t *node);

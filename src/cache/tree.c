@@ -46,12 +46,16 @@ uint64_t pl_tree_chain_next(uint64_t chain, pl_page_key_t key)
     return pl_fold64(pl_fold64(chain, key.lo), key.hi);
 }
 
+uint64_t pl_tree_chain_before(const pl_tree_t *tree, const pl_node_t *node)
+{
+    return node->parent == tree->root ? pl_tree_chain_start(node->name_space)
+                                      : node->parent->chain;
+}
+
 /* The hash at the end of a node that hangs below its parent. */
 static uint64_t chain_of(const pl_tree_t *tree, const pl_node_t *node)
 {
-    uint64_t chain = node->parent == tree->root
-                         ? pl_tree_chain_start(node->name_space)
-                         : node->parent->chain;
+    uint64_t chain = pl_tree_chain_before(tree, node);
 
     for (int32_t i = 0; i < node->n_pages; i++) {
         chain = pl_tree_chain_next(chain, node->keys[i]);
@@ -88,6 +92,12 @@ pl_status_t pl_tree_open(const pl_tree_params_t *params, const pl_log_t *log,
     if (pl_tree_children_reserve(tree, 1) != PL_OK) {
         goto err_close;
     }
+    assert(!params->policy->foresees || (params->policy_params.future != NULL));
+    if ((params->policy->open != NULL) &&
+        (params->policy->open(&params->policy_params, &tree->policy_state) !=
+         PL_OK)) {
+        goto err_close;
+    }
     *tree_p = tree;
     return PL_OK;
 
@@ -111,6 +121,9 @@ void pl_tree_close(pl_tree_t *tree)
 
         pl_tree_node_free(node);
         node = next;
+    }
+    if (tree->policy_state != NULL) {
+        tree->policy->close(tree->policy_state);
     }
     free(tree->buckets);
     free(tree->unlocked);
@@ -233,6 +246,21 @@ pl_status_t pl_tree_match(pl_tree_t *tree, uint64_t name_space,
     match_p->n_device = end_of(device);
     match_p->n_total  = end_of(last);
     return PL_OK;
+}
+
+void pl_tree_passed(pl_tree_t *tree, int32_t request, uint64_t name_space,
+                    const pl_page_key_t *keys, int32_t n)
+{
+    pl_node_t *node;
+
+    if (tree->policy->passed == NULL) {
+        return;
+    }
+    tree->policy->passed(tree, request);
+    node = walk_down(tree, tree->root, name_space, keys, n).node;
+    for (; node != tree->root; node = node->parent) {
+        tree->policy->passed_node(tree, node);
+    }
 }
 
 void pl_tree_peek(const pl_tree_t *tree, uint64_t name_space,
@@ -358,6 +386,7 @@ pl_status_t pl_tree_insert_host(pl_tree_t *tree, pl_node_t *at,
     }
     hang(tree, at, name_space, fresh, keys);
     pl_tree_set_host(tree, fresh, meta);
+    fresh->rank[PL_TREE_HOST].is_fresh = true;
     stamp(tree, fresh);
     *node_p = fresh;
     return PL_OK;
@@ -402,6 +431,7 @@ static void fill_head(pl_node_t *head, const pl_node_t *node)
     head->hits        = node->hits;
     head->last_access = node->last_access;
     head->created     = node->created;
+    memcpy(head->rank, node->rank, sizeof(head->rank));
 }
 
 pl_status_t pl_tree_split(pl_tree_t *tree, pl_node_t *node, int32_t at,
@@ -436,6 +466,10 @@ pl_status_t pl_tree_split(pl_tree_t *tree, pl_node_t *node, int32_t at,
     pl_tree_attach(tree, head, node);
     head->n_device_children = node->device != NULL ? 1 : 0;
     head->n_host_children   = node->host.n_pages > 0 ? 1 : 0;
+
+    if (tree->policy->split != NULL) {
+        tree->policy->split(tree, head, node);
+    }
 
     /* A head is no leaf of the tiers that its other half is in; the rest of the
      * state, and so the other half's places in the sets, did not change. */

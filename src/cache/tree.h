@@ -66,6 +66,7 @@ typedef struct pl_node {
     uint64_t created;          /* logical clock; of a head: its other half's */
     uint64_t name_space;
     uint64_t chain; /* hash of (namespace, all keys from the root to its end) */
+    pl_rank_t rank[2]; /* by tier: the policy's */
 
     /* The rest is the tree's. */
     pl_page_t *device_room; /* [n_pages] where device pages go: setting them
@@ -97,6 +98,7 @@ typedef struct pl_tree_params {
     int n_lanes;
     const pl_policy_ops_t *policy;
     pl_tree_observer_t observer;
+    pl_policy_params_t policy_params;
 } pl_tree_params_t;
 
 PL_MUST_CHECK pl_status_t pl_tree_open(const pl_tree_params_t *params,
@@ -156,6 +158,7 @@ PL_MUST_CHECK pl_status_t pl_tree_insert_host(pl_tree_t *tree, pl_node_t *at,
  * and load are on both, device pages and host copy are divided.  Whoever holds
  * locks, pins or an operation holds a chain that ends in `node`, and lets go of
  * the head when he lets go of the chain.  *head_p may be NULL as a pointer.
+ * What the policy says of both is its own (cache/policy.h).
  * PL_OK, PL_ERR_MEMORY (nothing changed). */
 PL_MUST_CHECK pl_status_t pl_tree_split(pl_tree_t *tree, pl_node_t *node,
                                         int32_t at, pl_node_t **head_p);
@@ -165,8 +168,15 @@ void pl_tree_unlock(pl_tree_t *tree, pl_node_t *node); /* its counterpart */
 void pl_tree_pin(pl_tree_t *tree, pl_node_t *node);    /* this host copy */
 void pl_tree_unpin(pl_tree_t *tree, pl_node_t *node);
 
-/* Count a prompt's passage: hits + 1 on the node and all above it. */
+/* Count a prompt's passage: hits + 1 on the node and all above it; to the
+ * policy it is an access, but where it is that of the prompt that brought the
+ * node. */
 void pl_tree_hit(pl_tree_t *tree, pl_node_t *node);
+
+/* The time of a request has come, with these pages of its prompt to be hit: of
+ * interest to a policy that knows the future. */
+void pl_tree_passed(pl_tree_t *tree, int32_t request, uint64_t name_space,
+                    const pl_page_key_t *keys, int32_t n);
 
 /* Device pages of nodes that no lock holds, in `lane`: what eviction can free.
  */
@@ -183,7 +193,12 @@ pl_node_t *pl_tree_next(const pl_tree_t *tree, int which,
 pl_node_t *pl_tree_after(const pl_tree_t *tree, int which, uint64_t value,
                          int64_t id);
 /* What the policy says of a node now. */
-uint64_t pl_tree_value(const pl_tree_t *tree, const pl_node_t *node);
+uint64_t pl_tree_value(const pl_tree_t *tree, const pl_node_t *node, int which);
+/* The policy's next victim, or NULL; of its pages those from *from_p on are
+ * worth the same. */
+pl_node_t *pl_tree_pick(pl_tree_t *tree, pl_pick_t *pick, int32_t *from_p);
+/* Values of nodes in a tier compare with those of others that are not in it. */
+bool pl_tree_compares(const pl_tree_t *tree);
 
 /* Steps of the controller; none can fail.  The pages themselves are the
  * caller's to free; it reads them before. set_device, set_host: give a node a

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
-
 pl_status_t pl_tree_visit(const pl_tree_t *tree, pl_tree_visit_t visit,
                           void *context)
 {
@@ -47,6 +45,14 @@ static uint64_t fold_node(uint64_t h, const pl_node_t *node)
         node->host.n_pages > 0 ? 1 : 0,
     };
 
+    for (int which = 0; which < 2; which++) {
+        const pl_rank_t *rank = &node->rank[which];
+
+        h = pl_fold64(h, rank->place);
+        h = pl_fold64(h, ((uint64_t)rank->queue << 16) |
+                             ((uint64_t)rank->uses << 8) | rank->is_fresh);
+    }
+
     h = fold_bytes(h, fields, sizeof(fields));
     if (node->device != NULL) {
         h = fold_bytes(h, node->device, n * sizeof(*node->device));
@@ -63,6 +69,10 @@ uint64_t pl_tree_state_hash(const pl_tree_t *tree)
     uint64_t h = pl_fold64(tree->clock, (uint64_t)tree->next_id);
 
     h = pl_fold64(h, (uint64_t)tree->root->lock_ref);
+    h = pl_fold64(h, tree->places);
+    if (tree->policy->hash != NULL) {
+        h = pl_fold64(h, tree->policy->hash(tree->policy_state));
+    }
     for (pl_node_t *node = tree->root->next; node != NULL; node = node->next) {
         h = fold_node(h, node);
     }
@@ -146,9 +156,7 @@ static const char *copy_fault(const pl_tree_t *tree, const pl_node_t *node)
 static const char *place_fault(const pl_tree_t *tree, const pl_node_t *node)
 {
     const pl_node_t *parent = node->parent;
-    uint64_t chain          = parent == tree->root
-                                  ? pl_tree_chain_start(node->name_space)
-                                  : parent->chain;
+    uint64_t chain          = pl_tree_chain_before(tree, node);
 
     if ((node->n_pages < 1) ||
         (node->first_page != parent->first_page + parent->n_pages)) {
@@ -179,7 +187,7 @@ static const char *order_fault(const pl_tree_t *tree, const pl_node_t *node)
                                  : "it is ordered and no free leaf";
         }
         if (member[which] &&
-            (node->link[which].value != pl_tree_value(tree, node))) {
+            (node->link[which].value != pl_tree_value(tree, node, which))) {
             return "it stands in the order by an old value";
         }
     }
@@ -221,6 +229,27 @@ static pl_status_t check_orders(const pl_tree_t *tree,
         }
     }
     return PL_OK;
+}
+
+int64_t pl_tree_queue_pages(const pl_tree_t *tree, int which, uint8_t queue)
+{
+    int64_t n = 0;
+
+    for (const pl_node_t *node = tree->root->next; node != NULL;
+         node                  = node->next) {
+        n += pl_tree_is_in(node, which) && (node->rank[which].queue == queue)
+                 ? node->n_pages
+                 : 0;
+    }
+    return n;
+}
+
+static pl_status_t check_policy(const pl_tree_t *tree)
+{
+    const char *fault =
+        tree->policy->fault != NULL ? tree->policy->fault(tree) : NULL;
+
+    return fault != NULL ? report(tree, tree->root, fault) : PL_OK;
 }
 
 static void count_lanes(const pl_tree_t *tree, const pl_node_t *node,
@@ -283,5 +312,5 @@ pl_status_t pl_tree_check(const pl_tree_t *tree)
             report(tree, tree->root, "the pages counted by lane are not its");
     }
     free(lanes);
-    return status;
+    return status == PL_OK ? check_policy(tree) : status;
 }

@@ -75,10 +75,25 @@ void pl_tree_unpin(pl_tree_t *tree, pl_node_t *node)
     pl_tree_reorder(tree, node);
 }
 
+/* The passage of the prompt that brought it is its entry. */
+static void access_copy(pl_tree_t *tree, pl_node_t *node, int which)
+{
+    if (!pl_tree_is_in(node, which)) {
+        return;
+    }
+    if (node->rank[which].is_fresh) {
+        node->rank[which].is_fresh = false;
+    } else if (tree->policy->hit != NULL) {
+        tree->policy->hit(tree, node, which);
+    }
+}
+
 void pl_tree_hit(pl_tree_t *tree, pl_node_t *node)
 {
     for (; node != tree->root; node = node->parent) {
         node->hits++;
+        access_copy(tree, node, PL_TREE_DEVICE);
+        access_copy(tree, node, PL_TREE_HOST);
         pl_tree_reorder(tree, node);
     }
 }
@@ -111,6 +126,24 @@ void pl_tree_remove(pl_tree_t *tree, pl_node_t *node)
     pl_tree_node_free(node);
 }
 
+/* The copy takes the newest place of its tier.  A host copy is made when its
+ * prompt has passed; device pages before. */
+static void enter(pl_tree_t *tree, pl_node_t *node, int which)
+{
+    node->rank[which] = (pl_rank_t){.place    = ++tree->places,
+                                    .is_fresh = which == PL_TREE_DEVICE};
+    if (tree->policy->enter != NULL) {
+        tree->policy->enter(tree, node, which);
+    }
+}
+
+static void leave(pl_tree_t *tree, pl_node_t *node, int which)
+{
+    if (tree->policy->leave != NULL) {
+        tree->policy->leave(tree, node, which);
+    }
+}
+
 /* A copy came or went: the sets follow, and a node without any goes. */
 static void follow_copy(pl_tree_t *tree, pl_node_t *node)
 {
@@ -131,6 +164,7 @@ void pl_tree_set_device(pl_tree_t *tree, pl_node_t *node,
     node->parent->n_device_children++;
     move_pages(tree, node, NULL,
                node->lock_ref > 0 ? tree->locked : tree->unlocked);
+    enter(tree, node, PL_TREE_DEVICE);
     follow_copy(tree, node);
 }
 
@@ -139,6 +173,7 @@ void pl_tree_drop_device(pl_tree_t *tree, pl_node_t *node)
     assert((node->device != NULL) && (node->lock_ref == 0));
     assert(node->n_device_children == 0);
     move_pages(tree, node, tree->unlocked, NULL);
+    leave(tree, node, PL_TREE_DEVICE);
     node->device = NULL;
     node->parent->n_device_children--;
     follow_copy(tree, node);
@@ -149,6 +184,7 @@ void pl_tree_set_host(pl_tree_t *tree, pl_node_t *node, pl_meta_t meta)
     assert((node->host.n_pages == 0) && (meta.n_pages == node->n_pages));
     node->host = meta;
     node->parent->n_host_children++;
+    enter(tree, node, PL_TREE_HOST);
     follow_copy(tree, node);
 }
 
@@ -156,6 +192,7 @@ void pl_tree_drop_host(pl_tree_t *tree, pl_node_t *node)
 {
     assert((node->host.n_pages > 0) && (node->pin_ref == 0));
     assert(node->write_op == 0);
+    leave(tree, node, PL_TREE_HOST);
     pl_meta_clear(&node->host);
     node->parent->n_host_children--;
     follow_copy(tree, node);

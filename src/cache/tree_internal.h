@@ -10,12 +10,15 @@
 
 #include <stddef.h>
 
+#include "base/hash.h"
 #include "cache/tree.h"
 
 struct pl_tree {
     int32_t page_tokens;
     int n_lanes;
     const pl_policy_ops_t *policy;
+    void *policy_state; /* NULL: it has none */
+    uint64_t places;    /* given out so far: the newest place of any queue */
     pl_tree_observer_t observer;
     const pl_log_t *log;
 
@@ -51,6 +54,35 @@ bool pl_tree_evictable(const pl_node_t *node);
 bool pl_tree_droppable(const pl_node_t *node);
 /* Bring membership and value of a node in both sets up to date. */
 void pl_tree_reorder(pl_tree_t *tree, pl_node_t *node);
+
+/* --- tree_order.c, for the policies */
+
+static inline bool pl_tree_is_in(const pl_node_t *node, int which)
+{
+    return which == PL_TREE_DEVICE ? node->device != NULL
+                                   : node->host.n_pages > 0;
+}
+
+/* The value of a place in one of two queues: all of queue 0 comes first. */
+static inline uint64_t pl_rank_value(uint8_t queue, uint64_t place)
+{
+    return ((uint64_t)queue << 63) | place;
+}
+
+static inline pl_spot_t pl_spot_of(const pl_node_t *leaf, int which)
+{
+    return (pl_spot_t){leaf->link[which].value, leaf->id};
+}
+
+/* Does the leaf stand before the place? */
+bool pl_stands_before(const pl_node_t *leaf, int which, pl_spot_t place);
+/* The next leaf that helps, lowest first: a policy's pick whose values say all.
+ */
+pl_node_t *pl_pick_in_order(pl_tree_t *tree, pl_pick_t *pick);
+/* The hash at a node's start. */
+uint64_t pl_tree_chain_before(const pl_tree_t *tree, const pl_node_t *node);
+/* A recount: pages of all nodes of the tier in that queue. */
+int64_t pl_tree_queue_pages(const pl_tree_t *tree, int which, uint8_t queue);
 
 /* --- tree_copies.c */
 

@@ -5,8 +5,6 @@
 
 #include <assert.h>
 
-#include "base/hash.h"
-
 bool pl_tree_evictable(const pl_node_t *node)
 {
     return (node->device != NULL) && (node->lock_ref == 0) &&
@@ -45,7 +43,7 @@ static void link_node(pl_tree_t *tree, int which, pl_node_t *node)
     pl_node_t **left, **right;
     pl_node_t *rest;
 
-    node->link[which].value = pl_tree_value(tree, node);
+    node->link[which].value = pl_tree_value(tree, node, which);
     while ((*at != NULL) && (priority(*at) >= priority(node))) {
         at = comes_first(node, *at, which) ? &(*at)->link[which].left
                                            : &(*at)->link[which].right;
@@ -106,8 +104,9 @@ void pl_tree_reorder(pl_tree_t *tree, pl_node_t *node)
     member[PL_TREE_DEVICE] = pl_tree_evictable(node);
     member[PL_TREE_HOST]   = pl_tree_droppable(node);
     for (int which = 0; which < 2; which++) {
-        bool is_stale = node->linked[which] &&
-                        (node->link[which].value != pl_tree_value(tree, node));
+        bool is_stale =
+            node->linked[which] &&
+            (node->link[which].value != pl_tree_value(tree, node, which));
 
         if (node->linked[which] && (!member[which] || is_stale)) {
             unlink_node(tree, which, node);
@@ -118,9 +117,9 @@ void pl_tree_reorder(pl_tree_t *tree, pl_node_t *node)
     }
 }
 
-uint64_t pl_tree_value(const pl_tree_t *tree, const pl_node_t *node)
+uint64_t pl_tree_value(const pl_tree_t *tree, const pl_node_t *node, int which)
 {
-    return tree->policy->value(node);
+    return tree->policy->value(node, which);
 }
 
 pl_node_t *pl_tree_first(const pl_tree_t *tree, int which)
@@ -154,4 +153,48 @@ pl_node_t *pl_tree_next(const pl_tree_t *tree, int which, const pl_node_t *node)
 {
     assert(node->linked[which]);
     return pl_tree_after(tree, which, node->link[which].value, node->id);
+}
+
+/* ---- picking ---- */
+
+bool pl_stands_before(const pl_node_t *leaf, int which, pl_spot_t place)
+{
+    return is_below(leaf, which, place.value, place.id);
+}
+
+pl_node_t *pl_pick_in_order(pl_tree_t *tree, pl_pick_t *pick)
+{
+    int which     = pick->which;
+    pl_spot_t *at = &pick->at[0];
+
+    for (;;) {
+        pl_node_t *leaf = pick->rest;
+
+        pick->rest = NULL;
+        if ((leaf == NULL) || !pl_stands_before(leaf, which, *at)) {
+            leaf = pl_tree_after(tree, which, at->value, at->id);
+            if ((leaf == NULL) || (leaf->link[which].value >= pick->limit)) {
+                return NULL;
+            }
+            *at = pl_spot_of(leaf, which);
+        }
+        if (pick->helps(pick->context, leaf)) {
+            return leaf;
+        }
+    }
+}
+
+pl_node_t *pl_tree_pick(pl_tree_t *tree, pl_pick_t *pick, int32_t *from_p)
+{
+    pl_node_t *leaf = tree->policy->pick(tree, pick);
+
+    *from_p = (leaf != NULL) && (tree->policy->same_from != NULL)
+                  ? tree->policy->same_from(tree, leaf)
+                  : 0;
+    return leaf;
+}
+
+bool pl_tree_compares(const pl_tree_t *tree)
+{
+    return tree->policy->compares;
 }

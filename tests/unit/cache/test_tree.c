@@ -17,7 +17,9 @@ static pl_page_t next_page;
 
 static void open_tree(void)
 {
-    pl_tree_params_t params = {PAGE_TOKENS, N_LANES, &pl_policy_lru, {0}};
+    pl_tree_params_t params = {.page_tokens = PAGE_TOKENS,
+                               .n_lanes     = N_LANES,
+                               .policy      = &pl_policy_lru};
 
     log_capture_open(&said);
     ck_assert_int_eq(pl_tree_open(&params, &said.log, &tree), PL_OK);
