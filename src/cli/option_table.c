@@ -532,6 +532,18 @@ static const pl_option_t OPTIONS[] = {
      .recorded = true,
      AT(ownership_text)},
     {.group    = "policies",
+     .name     = "evict",
+     .kind     = PL_OPTION_CHOICE,
+     .fallback = "lru",
+     .help     = "Which cached prefix goes first where device or host pages are "
+                 "needed (docs/eviction.md). belady reads the trace ahead: a "
+                 "bound, no policy to serve with.",
+     WORDS("lru", "lfu", "slru", "fifo", "s3fifo", "sieve", "lane-aware",
+           "belady"),
+     .verbs    = RUN,
+     .recorded = true,
+     AT(evict)},
+    {.group    = "policies",
      .name     = "write-policy",
      .kind     = PL_OPTION_CHOICE,
      .fallback = "write_through",

@@ -121,6 +121,7 @@ typedef struct pl_options {
 
     /* policies */
     char *ownership_text;
+    int32_t evict; /* as pl_policy_at */
     int32_t write_policy;
     int64_t hot_threshold;  /* hits */
     int64_t load_threshold; /* tokens */

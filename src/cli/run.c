@@ -247,7 +247,7 @@ static pl_engine_config_t engine_config(const pl_options_t *o)
         .write_policy          = (pl_write_policy_t)o->write_policy,
         .hot_threshold         = (uint32_t)o->hot_threshold,
         .load_threshold_tokens = (int32_t)o->load_threshold,
-        .evict                 = pl_policy_find("lru"),
+        .evict                 = pl_policy_at(o->evict),
         .max_batch             = (int32_t)o->max_batch,
         .explore               = (int32_t)o->explore,
         .seed                  = (uint64_t)o->seed,

@@ -419,6 +419,7 @@ static pl_status_t admit(pl_engine_t *engine, int32_t request)
     }
 
     engine->waiting_head++;
+    pl_foresee_admitted(engine, request);
     pl_prefetch_admitted(engine, request);
     engine->current       = request;
     live->phase           = PL_PHASE_PREFILL;

@@ -61,6 +61,7 @@ static pl_status_t open_cache(pl_engine_t *engine)
               .hot_threshold         = config->hot_threshold,
               .load_threshold_tokens = config->load_threshold_tokens,
               .policy                = config->evict,
+              .future                = engine->future,
               .inject                = engine->inject,
               .copy                  = pl_ops_copy,
               .copy_context          = engine,
@@ -233,6 +234,7 @@ pl_status_t pl_engine_open(const pl_engine_config_t *config,
     PL_TRY_GOTO(status, open_requests(engine), err_close);
     PL_TRY_GOTO(status, pl_fit_resolve(engine), err_close);
     PL_TRY_GOTO(status, pl_storage_open_for(engine), err_close);
+    PL_TRY_GOTO(status, pl_foresee_open(engine), err_close);
     PL_TRY_GOTO(status, open_cache(engine), err_close);
     PL_TRY_GOTO(status, open_homes(engine), err_close);
     *engine_p = engine;
@@ -304,6 +306,7 @@ void pl_engine_close(pl_engine_t *engine)
     PL_ARRAY_FREE(&engine->waiting);
     close_homes(engine);
     pl_hicache_close(engine->cache);
+    pl_future_close(engine->future);
     pl_storage_close(engine->storage);
     close_requests(engine);
     free(engine);

@@ -3,6 +3,7 @@
  *   tick.c      plan and commit: the order of a tick
  *   arrive.c    who arrives when: by time, or behind others
  *   admit.c     match, admission, load-back
+ *   foresee.c   the trace read ahead, for a policy that asks for it
  *   prefill.c   chunks and their insertion
  *   transfer.c  prefill -> decode
  *   decode.c    steps, growth, preemption, resume, re-entry
@@ -135,6 +136,7 @@ struct pl_engine {
     const pl_log_t *log;
 
     pl_hicache_t *cache;
+    pl_future_t *future;       /* NULL: the policy does not foresee */
     pl_storage_t *storage;     /* NULL: there is none */
     uint8_t *finished;         /* [source.count] for a publication */
     int32_t *prefetched;       /* [n_lanes] host pages of prompts that wait */
@@ -302,6 +304,10 @@ PL_MUST_CHECK pl_status_t pl_publish_plan(pl_engine_t *engine);
 PL_MUST_CHECK pl_status_t pl_publish_ended(pl_engine_t *engine, bool good);
 /* All requests are finished, and the last index does not say so yet. */
 bool pl_publish_wants_last(const pl_engine_t *engine);
+
+/* foresee.c: what a policy that knows the future is told. */
+PL_MUST_CHECK pl_status_t pl_foresee_open(pl_engine_t *engine);
+void pl_foresee_admitted(pl_engine_t *engine, int32_t request);
 
 /* prefill.c */
 PL_MUST_CHECK pl_status_t pl_prefill_apply(pl_engine_t *engine);
