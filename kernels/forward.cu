@@ -57,8 +57,8 @@ void cut_step(pl_gpu_forward_t *forward, pl_cutter_t *cutter, int32_t n)
     step->h  = cutter->of<float>(rows * (size_t)config->hidden);
     step->x  = cutter->cut(rows * widths.hidden * item);
     step->in = cutter->of<float>(rows * (size_t)widths.in[1]);
-    step->kv = cutter->of<float>((size_t)n *
-                                 (size_t)(config->kv_lora + config->rope));
+    step->kv =
+        cutter->of<float>((size_t)n * (size_t)(config->kv_lora + config->rope));
     step->keys = cutter->of<float>((size_t)n * (size_t)config->index_dim);
     step->selection =
         cutter->of<int32_t>((size_t)n * (size_t)forward->select_room);
@@ -92,8 +92,8 @@ void cut_attention(pl_gpu_forward_t *forward, pl_cutter_t *cutter, int32_t n)
     if (forward->dtype == PL_CUDA_BF16) {
         at->latent_bf16 = cutter->cut(heads * widths.latent * item);
     }
-    at->scores = cutter->of<float>((size_t)least(n, SCORE_TILE) *
-                                   forward->score_stride);
+    at->scores =
+        cutter->of<float>((size_t)least(n, SCORE_TILE) * forward->score_stride);
 }
 
 void cut_mixture(pl_gpu_forward_t *forward, pl_cutter_t *cutter, int32_t n)
@@ -103,7 +103,7 @@ void cut_mixture(pl_gpu_forward_t *forward, pl_cutter_t *cutter, int32_t n)
     const size_t item               = pl_item_bytes(forward->dtype);
     const size_t rows               = in_tiles(n);
     const int32_t shared            = config->n_shared * config->expert_width;
-    const size_t width  = (size_t)larger(config->dense_width, shared);
+    const size_t width = (size_t)larger(config->dense_width, shared);
     const size_t padded =
         widths.dense > widths.shared ? widths.dense : widths.shared;
     const int32_t n_pairs = n * config->experts_per_token;
@@ -136,8 +136,7 @@ void cut_staged_device(pl_gpu_forward_t *forward, pl_cutter_t *cutter,
 {
     const size_t map = (size_t)n_positions * sizeof(int32_t);
 
-    forward->tokens.device =
-        (uint8_t *)cutter->cut(tokens_bytes(forward, n));
+    forward->tokens.device  = (uint8_t *)cutter->cut(tokens_bytes(forward, n));
     forward->to_rows.device = cutter->of<uint8_t>((size_t)n * sizeof(int32_t));
     forward->maps[0].device = cutter->of<uint8_t>(map);
     forward->maps[1].device = cutter->of<uint8_t>(map);
@@ -196,13 +195,12 @@ pl_status_t take_memory(pl_gpu_forward_t *forward, int32_t n,
     pl_device_t *device = forward->device;
     pl_cutter_t pinned  = {};
 
-    forward->select_room = least(forward->config->index_topk, n_positions);
+    forward->select_room  = least(forward->config->index_topk, n_positions);
     forward->score_stride = in_whole((size_t)n_positions, 4);
     cut_pinned(forward, &pinned, n, n_positions);
-    PL_TRY(device->ops->alloc(device, PL_MEMORY_DEVICE,
-                              cut_all(forward, nullptr, n, n_positions),
-                              "hidden states (lower --chunk)",
-                              &forward->memory));
+    PL_TRY(device->ops->alloc(
+        device, PL_MEMORY_DEVICE, cut_all(forward, nullptr, n, n_positions),
+        "hidden states (lower --chunk)", &forward->memory));
     PL_TRY(device->ops->alloc(device, PL_MEMORY_HOST, pinned.used,
                               "hidden states' tokens", &forward->pinned));
     forward->host_positions =
@@ -260,9 +258,9 @@ pl_status_t settle(pl_gpu_forward_t *forward, const pl_staged_t *staged,
 pl_status_t push(pl_gpu_forward_t *forward, pl_staged_t *staged, size_t at,
                  size_t n)
 {
-    cudaError_t error = cudaMemcpyAsync(
-        staged->device + at, staged->pinned[staged->turn] + at, n,
-        cudaMemcpyHostToDevice, forward->stream);
+    cudaError_t error =
+        cudaMemcpyAsync(staged->device + at, staged->pinned[staged->turn] + at,
+                        n, cudaMemcpyHostToDevice, forward->stream);
 
     if (error == cudaSuccess) {
         error = cudaEventRecord(staged->done[staged->turn], forward->stream);
@@ -325,8 +323,7 @@ void fill_tokens(pl_gpu_forward_t *forward, const int32_t *tokens,
         parts.tokens[i]            = tokens[i];
         parts.n_keys[i]            = positions[i] + 1;
         pl_rope_angles(&config->rope_params, forward->frequencies, config->rope,
-                       positions[i],
-                       pl_row_at(parts.cosines, i, (size_t)half),
+                       positions[i], pl_row_at(parts.cosines, i, (size_t)half),
                        pl_row_at(parts.sines, i, (size_t)half));
     }
 }
@@ -390,23 +387,22 @@ pl_status_t gpu_store(pl_forward_t *self, int32_t layer, int32_t first,
         PL_TRY(pl_gpu_make_kv(forward, layer));
     }
     PL_TRY(send_rows(forward, rows, first, n));
-    PL_TRY(pl_queued(
-        forward,
-        pl_cuda_store_latent(
-            &forward->rows, &latent->form,
-            pl_row_at(forward->step.kv, first,
-                      (size_t)(config->kv_lora + config->rope)),
-            n, at, latent->pages, latent->stride, forward->stream),
-        "the storing of latents"));
+    PL_TRY(pl_queued(forward,
+                     pl_cuda_store_latent(
+                         &forward->rows, &latent->form,
+                         pl_row_at(forward->step.kv, first,
+                                   (size_t)(config->kv_lora + config->rope)),
+                         n, at, latent->pages, latent->stride, forward->stream),
+                     "the storing of latents"));
     if (!config->full_indexer[layer]) {
         return PL_OK;
     }
     return pl_queued(forward,
-                     pl_cuda_store_index(
-                         &forward->rows, &index->form,
-                         pl_row_at(forward->step.keys, first,
-                                   (size_t)config->index_dim),
-                         n, at, index->pages, index->stride, forward->stream),
+                     pl_cuda_store_index(&forward->rows, &index->form,
+                                         pl_row_at(forward->step.keys, first,
+                                                   (size_t)config->index_dim),
+                                         n, at, index->pages, index->stride,
+                                         forward->stream),
                      "the storing of index keys");
 }
 
@@ -453,8 +449,8 @@ pl_status_t gpu_mix(pl_forward_t *self, int32_t layer, const pl_view_t *latent,
         PL_TRY(pl_gpu_make_kv(forward, layer));
     }
     for (int32_t i = 0; i < n; i += ATTENTION_TILE) {
-        PL_TRY(pl_gpu_attention(forward, layer, i,
-                                least(n - i, ATTENTION_TILE), &latents, &keys));
+        PL_TRY(pl_gpu_attention(forward, layer, i, least(n - i, ATTENTION_TILE),
+                                &latents, &keys));
     }
     for (int32_t i = 0; i < n; i += MLP_TILE) {
         PL_TRY(pl_gpu_mlp(forward, layer, i, least(n - i, MLP_TILE)));
@@ -559,7 +555,8 @@ pl_status_t check_model(const pl_model_config_t *config, const pl_log_t *log)
     }
     if (config->n_experts > PL_CUDA_MOST_EXPERTS) {
         pl_log(log, PL_LOG_ERROR,
-               "n_routed_experts is %" PRId32 ": the GPU's kernels take at most "
+               "n_routed_experts is %" PRId32
+               ": the GPU's kernels take at most "
                "%d: use --device cpu",
                config->n_experts, PL_CUDA_MOST_EXPERTS);
         return PL_ERR_ARGUMENT;
@@ -572,8 +569,8 @@ pl_status_t open_parts(pl_gpu_forward_t *forward, const pl_weights_t *weights)
     const pl_model_config_t *config = forward->config;
 
     PL_TRY(pl_cuda_device_enter(forward->device));
-    forward->frequencies = (float *)malloc(
-        (size_t)(config->rope / 2) * sizeof(*forward->frequencies));
+    forward->frequencies = (float *)malloc((size_t)(config->rope / 2) *
+                                           sizeof(*forward->frequencies));
     if (forward->frequencies == nullptr) {
         return PL_ERR_MEMORY;
     }
@@ -608,15 +605,14 @@ pl_status_t pl_cuda_open_forward(pl_device_t *device,
     }
     forward->forward.ops = &gpu_ops;
     forward->device      = device;
-    forward->stream = pl_cuda_device_stream(device, PL_STREAM_COMPUTE);
-    forward->config = config;
-    forward->log    = log;
-    forward->dtype  = kv_dtype == PL_KV_F32 ? PL_CUDA_F32 : PL_CUDA_BF16;
-    forward->rows   = pl_row_layout_make((pl_kv_dtype_t)kv_dtype,
-                                         config->kv_lora, config->rope,
-                                         config->index_dim);
-    forward->layer  = -1;
-    status          = open_parts(forward, weights);
+    forward->stream      = pl_cuda_device_stream(device, PL_STREAM_COMPUTE);
+    forward->config      = config;
+    forward->log         = log;
+    forward->dtype       = kv_dtype == PL_KV_F32 ? PL_CUDA_F32 : PL_CUDA_BF16;
+    forward->rows = pl_row_layout_make((pl_kv_dtype_t)kv_dtype, config->kv_lora,
+                                       config->rope, config->index_dim);
+    forward->layer = -1;
+    status         = open_parts(forward, weights);
     if (status != PL_OK) {
         gpu_close(&forward->forward);
         return status;

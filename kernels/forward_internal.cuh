@@ -66,16 +66,16 @@ struct pl_gpu_attention_t {
 
 /* A tile of experts, or of a dense layer. */
 struct pl_gpu_mixture_t {
-    float *gate_up;  /* [n][2 * width] dense and shared */
-    void *act;       /* [n][its padded width] */
-    float *logits;   /* [n][n_experts] */
+    float *gate_up;           /* [n][2 * width] dense and shared */
+    void *act;                /* [n][its padded width] */
+    float *logits;            /* [n][n_experts] */
     int32_t *experts, *order; /* [n][per_token] */
-    float *weights;  /* [n][per_token] */
-    int32_t *starts; /* [n_experts + 1] */
-    int32_t *sort;   /* scratch */
-    void *pair_act;  /* [n * per_token][widths.expert] */
-    float *pair_out; /* [n * per_token][hidden] */
-    float *sum;      /* [n][hidden] */
+    float *weights;           /* [n][per_token] */
+    int32_t *starts;          /* [n_experts + 1] */
+    int32_t *sort;            /* scratch */
+    void *pair_act;           /* [n * per_token][widths.expert] */
+    float *pair_out;          /* [n * per_token][hidden] */
+    float *sum;               /* [n][hidden] */
 };
 
 struct pl_gpu_forward_t {
@@ -106,8 +106,8 @@ struct pl_gpu_forward_t {
     pl_gpu_step_t step;
     pl_gpu_attention_t attention;
     pl_gpu_mixture_t mixture;
-    float *logits;  /* [vocab_size] */
-    int32_t *token; /* the greedy one */
+    float *logits;       /* [vocab_size] */
+    int32_t *token;      /* the greedy one */
     int32_t *host_token; /* pinned */
 };
 
@@ -141,8 +141,7 @@ static inline T *pl_row_at(T *rows, int32_t i, size_t width)
 static inline void *pl_operand_at(const pl_gpu_forward_t *forward, void *rows,
                                   int32_t i, size_t width)
 {
-    return (uint8_t *)rows +
-           (size_t)i * width * pl_item_bytes(forward->dtype);
+    return (uint8_t *)rows + (size_t)i * width * pl_item_bytes(forward->dtype);
 }
 
 /* What was queued went well; else one line that names it. */

@@ -36,13 +36,12 @@ pl_status_t norm_tokens(pl_gpu_forward_t *forward, const float *w,
 
     return pl_queued(
         forward,
-        pl_rows_norm(w, forward->config->norm_eps,
-                     pl_row_at(step.h, first, hidden), hidden, n,
-                     (int32_t)hidden,
-                     pl_operand_at(forward, step.x, first, width),
-                     forward->dtype, width,
-                     has_other ? pl_row_at(step.x_f32, first, width) : nullptr,
-                     forward->stream),
+        pl_rows_norm(
+            w, forward->config->norm_eps, pl_row_at(step.h, first, hidden),
+            hidden, n, (int32_t)hidden,
+            pl_operand_at(forward, step.x, first, width), forward->dtype, width,
+            has_other ? pl_row_at(step.x_f32, first, width) : nullptr,
+            forward->stream),
         "a norm");
 }
 
@@ -87,13 +86,13 @@ pl_status_t make_queries(const tile_t &tile)
         pl_row_at(forward->step.in, tile.first, (size_t)tile.form.width);
     pl_rows_queries_t queries;
 
-    PL_TRY(pl_queued(forward,
-                     pl_rows_norm(tile.weights->q_a_norm,
-                                  config->latent_norm_eps, in,
-                                  (size_t)tile.form.width, tile.n,
-                                  config->q_lora, at.q_resid, forward->dtype,
-                                  widths.q_lora, nullptr, forward->stream),
-                     "the norm of queries"));
+    PL_TRY(
+        pl_queued(forward,
+                  pl_rows_norm(tile.weights->q_a_norm, config->latent_norm_eps,
+                               in, (size_t)tile.form.width, tile.n,
+                               config->q_lora, at.q_resid, forward->dtype,
+                               widths.q_lora, nullptr, forward->stream),
+                  "the norm of queries"));
     PL_TRY(pl_multiply(forward, plans.q_b, tile.weights->q_b, at.q_resid,
                        tile.n, at.q, false, "queries"));
     if (tile.form.has_index) {
@@ -110,7 +109,7 @@ pl_status_t make_queries(const tile_t &tile)
     queries.q_rope        = at.q_rope;
     queries.index_q       = at.index_q;
     queries.index_weights = at.index_weights;
-    queries.index_scale = (float)(1.0 / sqrt((double)config->index_heads));
+    queries.index_scale   = (float)(1.0 / sqrt((double)config->index_heads));
     return pl_queued(forward,
                      pl_rows_part_queries(&tile.form, &queries, forward->dtype,
                                           tile.n, tile.tokens.cosines,
@@ -130,20 +129,19 @@ pl_status_t tell_selected(const tile_t &tile, int32_t from, int32_t n)
     cudaError_t error;
 
     PL_TRY(pl_cuda_device_wait_stream(forward->device, PL_STREAM_COMPUTE));
-    error = cudaMemcpy(selection.data(),
-                       pl_row_at(forward->step.selection, first, room),
-                       selection.size() * sizeof(int32_t),
-                       cudaMemcpyDeviceToHost);
+    error = cudaMemcpy(
+        selection.data(), pl_row_at(forward->step.selection, first, room),
+        selection.size() * sizeof(int32_t), cudaMemcpyDeviceToHost);
     error = error == cudaSuccess
                 ? cudaMemcpy(counts.data(), forward->step.n_selected + first,
                              counts.size() * sizeof(int32_t),
                              cudaMemcpyDeviceToHost)
                 : error;
-    error = error == cudaSuccess
-                ? cudaMemcpy(scores.data(), forward->attention.scores,
-                             scores.size() * sizeof(float),
-                             cudaMemcpyDeviceToHost)
-                : error;
+    error =
+        error == cudaSuccess
+            ? cudaMemcpy(scores.data(), forward->attention.scores,
+                         scores.size() * sizeof(float), cudaMemcpyDeviceToHost)
+            : error;
     PL_TRY(pl_cuda_told(forward->log, error, "selections for --expect"));
     for (int32_t i = 0; i < n; i++) {
         const int32_t position = forward->host_positions[first + i];
@@ -185,14 +183,14 @@ pl_status_t select_some(const tile_t &tile, const pl_cuda_view_t *index,
                 at.scores, forward->score_stride, forward->stream),
             "the indexer's scores"));
     }
-    PL_TRY(pl_queued(
-        forward,
-        pl_cuda_topk(at.scores, forward->score_stride, n_keys, n, most,
-                     forward->select_room,
-                     pl_row_at(forward->step.selection, first,
-                               (size_t)forward->select_room),
-                     forward->step.n_selected + first, forward->stream),
-        "the selection"));
+    PL_TRY(pl_queued(forward,
+                     pl_cuda_topk(at.scores, forward->score_stride, n_keys, n,
+                                  most, forward->select_room,
+                                  pl_row_at(forward->step.selection, first,
+                                            (size_t)forward->select_room),
+                                  forward->step.n_selected + first,
+                                  forward->stream),
+                     "the selection"));
     return forward->selected != nullptr ? tell_selected(tile, from, n) : PL_OK;
 }
 
@@ -217,13 +215,12 @@ pl_status_t attend(const tile_t &tile, const pl_cuda_view_t *latent)
     if (forward->dtype == PL_CUDA_F32) {
         return PL_OK;
     }
-    return pl_queued(forward,
-                     pl_rows_to_bf16(at.latent,
-                                     (int64_t)tile.n * config->n_heads,
-                                     config->kv_lora, at.latent_bf16,
-                                     forward->weights->widths.latent,
-                                     forward->stream),
-                     "latents as bf16");
+    return pl_queued(
+        forward,
+        pl_rows_to_bf16(at.latent, (int64_t)tile.n * config->n_heads,
+                        config->kv_lora, at.latent_bf16,
+                        forward->weights->widths.latent, forward->stream),
+        "latents as bf16");
 }
 
 /* h += W_o [W_UV latent] */
@@ -236,16 +233,15 @@ pl_status_t add_output(const tile_t &tile)
     const void *latent =
         forward->dtype == PL_CUDA_F32 ? at.latent : at.latent_bf16;
     /* the values' rows of the first head come behind its keys' */
-    const void *w =
-        pl_operand_at(forward, tile.weights->kv_b, config->nope,
-                      forward->weights->widths.kv_lora);
+    const void *w = pl_operand_at(forward, tile.weights->kv_b, config->nope,
+                                  forward->weights->widths.kv_lora);
 
     PL_TRY(pl_multiply(forward, plans.values, w, latent, tile.n, at.values,
                        false, "values"));
-    return pl_multiply(forward, plans.o, tile.weights->o, at.values, tile.n,
-                       pl_row_at(forward->step.h, tile.first,
-                                 (size_t)config->hidden),
-                       true, "attention's output");
+    return pl_multiply(
+        forward, plans.o, tile.weights->o, at.values, tile.n,
+        pl_row_at(forward->step.h, tile.first, (size_t)config->hidden), true,
+        "attention's output");
 }
 
 /* ---- experts ---- */
@@ -256,8 +252,8 @@ pl_status_t add_mlp(pl_gpu_forward_t *forward, const pl_gpu_mlp_t &mlp,
                     int32_t first, int32_t n, float *y)
 {
     const pl_gpu_mixture_t &at = forward->mixture;
-    const void *x = pl_operand_at(forward, forward->step.x, first,
-                                  forward->weights->widths.hidden);
+    const void *x              = pl_operand_at(forward, forward->step.x, first,
+                                               forward->weights->widths.hidden);
 
     PL_TRY(pl_multiply(forward, plans[0], mlp.gate_up, x, n, at.gate_up, false,
                        "an MLP's gate"));
@@ -308,31 +304,29 @@ pl_status_t make_pairs(pl_gpu_forward_t *forward, const pl_gpu_layer_t &layer,
     const pl_model_config_t *config = forward->config;
     const pl_gpu_mixture_t &at      = forward->mixture;
     const pl_gpu_widths_t &widths   = forward->weights->widths;
-    const pl_cuda_groups_t groups   = {at.order,
-                                       at.starts,
-                                       n * config->experts_per_token,
-                                       config->n_experts,
-                                       config->experts_per_token};
+    const pl_cuda_groups_t groups   = {
+          at.order, at.starts, n * config->experts_per_token, config->n_experts,
+          config->experts_per_token};
     const pl_cuda_experts_t gates = {layer.gate, layer.up, forward->dtype,
                                      config->expert_width, config->hidden};
     const pl_cuda_experts_t downs = {layer.down, nullptr, forward->dtype,
                                      config->hidden, config->expert_width};
-    const pl_cuda_rows_t x = {
-        pl_operand_at(forward, forward->step.x, first, widths.hidden),
-        forward->dtype, PL_CUDA_ROW_OF_TOKEN, widths.hidden};
+    const pl_cuda_rows_t x        = {
+               pl_operand_at(forward, forward->step.x, first, widths.hidden),
+               forward->dtype, PL_CUDA_ROW_OF_TOKEN, widths.hidden};
     const pl_cuda_rows_t act = {at.pair_act, forward->dtype,
                                 PL_CUDA_ROW_OF_PLACE, widths.expert};
     const pl_cuda_rows_t out = {at.pair_out, PL_CUDA_F32, PL_CUDA_ROW_OF_PAIR,
                                 (size_t)config->hidden};
 
-    PL_TRY(pl_queued(forward,
-                     pl_cuda_grouped_product(&groups, &gates, &x, &act,
-                                             forward->stream),
-                     "the experts' gates"));
-    return pl_queued(forward,
-                     pl_cuda_grouped_product(&groups, &downs, &act, &out,
-                                             forward->stream),
-                     "the experts' outputs");
+    PL_TRY(pl_queued(
+        forward,
+        pl_cuda_grouped_product(&groups, &gates, &x, &act, forward->stream),
+        "the experts' gates"));
+    return pl_queued(
+        forward,
+        pl_cuda_grouped_product(&groups, &downs, &act, &out, forward->stream),
+        "the experts' outputs");
 }
 
 /* h += sum of experts, ascending, then the shared one. */
@@ -343,16 +337,15 @@ pl_status_t add_experts(pl_gpu_forward_t *forward, const pl_gpu_layer_t &layer,
     const pl_gpu_mixture_t &at      = forward->mixture;
     const size_t hidden             = (size_t)config->hidden;
     const bool is_shared            = config->n_shared > 0;
-    float *h = pl_row_at(forward->step.h, first, hidden);
+    float *h                        = pl_row_at(forward->step.h, first, hidden);
 
     PL_TRY(route(forward, layer, first, n));
     PL_TRY(make_pairs(forward, layer, first, n));
     PL_TRY(pl_queued(forward,
-                     pl_cuda_combine_experts(at.pair_out, at.weights, n,
-                                             config->experts_per_token,
-                                             config->hidden, !is_shared,
-                                             is_shared ? at.sum : h,
-                                             forward->stream),
+                     pl_cuda_combine_experts(
+                         at.pair_out, at.weights, n, config->experts_per_token,
+                         config->hidden, !is_shared, is_shared ? at.sum : h,
+                         forward->stream),
                      "the sum over experts"));
     if (!is_shared) {
         return PL_OK;
@@ -360,10 +353,10 @@ pl_status_t add_experts(pl_gpu_forward_t *forward, const pl_gpu_layer_t &layer,
     PL_TRY(add_mlp(forward, layer.shared, forward->weights->plans.shared,
                    config->n_shared * config->expert_width,
                    forward->weights->widths.shared, first, n, at.sum));
-    return pl_queued(forward,
-                     pl_rows_add(h, at.sum, (int64_t)n * config->hidden,
-                                 forward->stream),
-                     "the sum with the shared expert");
+    return pl_queued(
+        forward,
+        pl_rows_add(h, at.sum, (int64_t)n * config->hidden, forward->stream),
+        "the sum with the shared expert");
 }
 
 } // namespace
@@ -372,16 +365,15 @@ pl_status_t pl_gpu_make_kv(pl_gpu_forward_t *forward, int32_t layer)
 {
     const tile_t tile         = tile_of(forward, layer, 0, forward->n);
     const pl_gpu_step_t &step = forward->step;
-    const int plan =
-        forward->weights->plans.in[tile.form.has_index ? 1 : 0];
+    const int plan = forward->weights->plans.in[tile.form.has_index ? 1 : 0];
     pl_rows_norms_t norms;
 
     norms.kv_a         = tile.weights->kv_a_norm;
     norms.eps          = forward->config->latent_norm_eps;
     norms.index_k      = tile.weights->index_k_norm;
     norms.index_k_bias = tile.weights->index_k_norm_bias;
-    PL_TRY(norm_tokens(forward, tile.weights->input_norm, 0, forward->n,
-                       false));
+    PL_TRY(
+        norm_tokens(forward, tile.weights->input_norm, 0, forward->n, false));
     PL_TRY(pl_multiply(forward, plan, tile.weights->in, step.x, forward->n,
                        step.in, false, "latents"));
     PL_TRY(pl_queued(forward,
@@ -419,9 +411,9 @@ pl_status_t pl_gpu_mlp(pl_gpu_forward_t *forward, int32_t layer, int32_t first,
     PL_TRY(norm_tokens(forward, weights.post_norm, first, n, is_sparse));
     return is_sparse
                ? add_experts(forward, weights, first, n)
-               : add_mlp(forward, weights.dense, forward->weights->plans.dense,
-                         config->dense_width, forward->weights->widths.dense,
-                         first, n,
-                         pl_row_at(forward->step.h, first,
-                                   (size_t)config->hidden));
+               : add_mlp(
+                     forward, weights.dense, forward->weights->plans.dense,
+                     config->dense_width, forward->weights->widths.dense, first,
+                     n,
+                     pl_row_at(forward->step.h, first, (size_t)config->hidden));
 }

@@ -118,8 +118,8 @@ __device__ void turn(const float *from, float *to, int32_t pair, int32_t half,
 
 /* ---- rows to store ---- */
 
-__device__ void layer_norm(const float *from, const float *w,
-                           const float *bias, int32_t n, float *to)
+__device__ void layer_norm(const float *from, const float *w, const float *bias,
+                           int32_t n, float *to)
 {
     float sum = 0.0F, squares = 0.0F, mean, factor;
 
@@ -141,13 +141,13 @@ __global__ void __launch_bounds__(THREADS)
                   const float *cosines, const float *sines, float *kv,
                   float *keys)
 {
-    const int32_t half   = form.rope / 2;
-    const size_t row     = blockIdx.x;
-    const float *latent  = in + row * (size_t)form.width + form.q_lora;
-    const float *rope    = latent + form.kv_lora;
-    float *to            = kv + row * (size_t)(form.kv_lora + form.rope);
-    float *key           = keys + row * (size_t)form.index_dim;
-    const float factor   = norm_factor(latent, form.kv_lora, norms.eps);
+    const int32_t half  = form.rope / 2;
+    const size_t row    = blockIdx.x;
+    const float *latent = in + row * (size_t)form.width + form.q_lora;
+    const float *rope   = latent + form.kv_lora;
+    float *to           = kv + row * (size_t)(form.kv_lora + form.rope);
+    float *key          = keys + row * (size_t)form.index_dim;
+    const float factor  = norm_factor(latent, form.kv_lora, norms.eps);
 
     cosines += row * (size_t)half;
     sines += row * (size_t)half;
@@ -184,10 +184,9 @@ __global__ void part_queries(pl_rows_in_t form, pl_rows_queries_t queries,
     sines += token * (size_t)half;
     if (head < queries.heads) {
         const size_t at = token * (size_t)queries.heads + (size_t)head;
-        const float *q =
-            queries.q + at * (size_t)(queries.nope + form.rope);
-        value_t *nope = (value_t *)queries.q_nope + at * queries.nope_stride;
-        float *rope   = queries.q_rope + at * (size_t)form.rope;
+        const float *q  = queries.q + at * (size_t)(queries.nope + form.rope);
+        value_t *nope   = (value_t *)queries.q_nope + at * queries.nope_stride;
+        float *rope     = queries.q_rope + at * (size_t)form.rope;
 
         for (int32_t c = (int32_t)threadIdx.x; c < queries.nope; c += 32) {
             put(nope + c, q[c]);
@@ -199,9 +198,8 @@ __global__ void part_queries(pl_rows_in_t form, pl_rows_queries_t queries,
         const int32_t h = head - queries.heads;
         const size_t at = token * (size_t)form.index_heads + (size_t)h;
         float *q        = queries.index_q + at * (size_t)form.index_dim;
-        const float *weights = queries.in +
-                               (token + 1) * (size_t)form.width -
-                               form.index_heads;
+        const float *weights =
+            queries.in + (token + 1) * (size_t)form.width - form.index_heads;
 
         for (int32_t i = (int32_t)threadIdx.x; i < half; i += 32) {
             turn(q, q, i, half, form.interleaved, cosines[i], sines[i]);

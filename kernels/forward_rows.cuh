@@ -37,8 +37,8 @@ typedef struct pl_rows_norms {
     const float *index_k, *index_k_bias; /* with an indexer */
 } pl_rows_norms_t;
 
-/* Rows as they are to be stored: kv [n][kv_lora + rope] normed and rotated, keys
- * [n][index_dim] likewise.  cosines, sines [n][rope / 2]. */
+/* Rows as they are to be stored: kv [n][kv_lora + rope] normed and rotated,
+ * keys [n][index_dim] likewise.  cosines, sines [n][rope / 2]. */
 pl_status_t pl_rows_to_store(const pl_rows_in_t *form,
                              const pl_rows_norms_t *norms, const float *in,
                              int32_t n, const float *cosines,

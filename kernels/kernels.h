@@ -292,6 +292,7 @@ typedef struct pl_cuda_product {
     pl_cuda_dtype_t out;   /* of y */
     bool transposed;       /* w is [cols][rows] */
     bool one_row;          /* only ever one row of x at a time */
+    bool in_tiles;         /* without looking for an algorithm */
     int32_t rows, cols;
     int32_t n_batches; /* heads, or 1 */
     size_t w_stride, x_stride, y_stride; /* elements, from row to row */

@@ -30,8 +30,8 @@ struct rows_t {
     int32_t scale_cols, first, cols;
 };
 
-template <pl_dtype_t from> __device__ float value_of(const rows_t &, size_t,
-                                                     int32_t);
+template <pl_dtype_t from>
+__device__ float value_of(const rows_t &, size_t, int32_t);
 
 template <>
 __device__ float value_of<PL_F32>(const rows_t &rows, size_t r, int32_t c)
@@ -58,8 +58,8 @@ __device__ float value_of<PL_F8_E4M3>(const rows_t &rows, size_t r, int32_t c)
 {
     const uint8_t code =
         ((const uint8_t *)rows.bytes)[r * (size_t)rows.cols + (size_t)c];
-    const int32_t block = (rows.first + (int32_t)r) / SCALE_BLOCK -
-                          rows.first / SCALE_BLOCK;
+    const int32_t block =
+        (rows.first + (int32_t)r) / SCALE_BLOCK - rows.first / SCALE_BLOCK;
 
     return __half2float(__nv_cvt_fp8_to_halfraw(code, __NV_E4M3)) *
            rows.scale[block * rows.scale_cols + c / SCALE_BLOCK];
@@ -166,10 +166,10 @@ class sender_t {
             error = error == cudaSuccess
                         ? cudaMalloc((void **)&device[i], PIECE + SCALES)
                         : error;
-            error = error == cudaSuccess
-                        ? cudaEventCreateWithFlags(&done[i],
-                                                   cudaEventDisableTiming)
-                        : error;
+            error =
+                error == cudaSuccess
+                    ? cudaEventCreateWithFlags(&done[i], cudaEventDisableTiming)
+                    : error;
         }
         return pl_cuda_told(log, error, "memory to send weights through");
     }
@@ -178,7 +178,7 @@ class sender_t {
     pl_status_t send(const pl_tensor_t &tensor, void *to, size_t to_stride,
                      pl_cuda_dtype_t dtype)
     {
-        const size_t row = (size_t)tensor.cols * file_bytes(tensor.dtype);
+        const size_t row  = (size_t)tensor.cols * file_bytes(tensor.dtype);
         const size_t most = row > 0 ? PIECE / row : 0;
 
         if (tensor.dtype == PL_DRAWN) {
@@ -241,8 +241,8 @@ class sender_t {
             error = send_scales(tensor, first, n);
         }
         PL_TRY(pl_cuda_told(log, error, "a piece of weights"));
-        PL_TRY(told(convert_rows(tensor.dtype, rows, n, to, to_stride, dtype,
-                                 stream)));
+        PL_TRY(told(
+            convert_rows(tensor.dtype, rows, n, to, to_stride, dtype, stream)));
         error = cudaEventRecord(done[turn], stream);
         turn ^= 1;
         return pl_cuda_told(log, error, "a piece of weights");
@@ -323,6 +323,7 @@ void cut_attention(const pl_model_config_t *config, int32_t layer,
 {
     const pl_gpu_widths_t &widths = weights->widths;
     const int32_t heads           = config->n_heads;
+    const int32_t q_rows          = heads * (config->nope + config->rope);
     const bool has_index          = config->full_indexer[layer];
 
     cut->input_norm = cutter->of<float>((size_t)config->hidden);
@@ -331,16 +332,14 @@ void cut_attention(const pl_model_config_t *config, int32_t layer,
     cut->kv_a_norm  = cutter->of<float>((size_t)config->kv_lora);
     cut->in         = cut_matrix(weights, cutter, widths.in[has_index ? 1 : 0],
                                  widths.hidden);
-    cut->q_b  = cut_matrix(weights, cutter, heads * (config->nope + config->rope),
-                           widths.q_lora);
-    cut->kv_b = cut_matrix(weights, cutter,
-                           heads * (config->nope + config->v_dim),
-                           widths.kv_lora);
-    cut->o    = cut_matrix(weights, cutter, config->hidden, widths.values);
+    cut->q_b        = cut_matrix(weights, cutter, q_rows, widths.q_lora);
+    cut->kv_b =
+        cut_matrix(weights, cutter, heads * (config->nope + config->v_dim),
+                   widths.kv_lora);
+    cut->o = cut_matrix(weights, cutter, config->hidden, widths.values);
     if (has_index) {
-        cut->index_k_norm = cutter->of<float>((size_t)config->index_dim);
-        cut->index_k_norm_bias =
-            cutter->of<float>((size_t)config->index_dim);
+        cut->index_k_norm      = cutter->of<float>((size_t)config->index_dim);
+        cut->index_k_norm_bias = cutter->of<float>((size_t)config->index_dim);
         cut->index_q_b =
             cut_matrix(weights, cutter, config->index_heads * config->index_dim,
                        widths.q_lora);
@@ -351,8 +350,7 @@ void cut_attention(const pl_model_config_t *config, int32_t layer,
 size_t expert_bytes(const pl_model_config_t *config,
                     const pl_gpu_weights_t *weights)
 {
-    const size_t values =
-        (size_t)config->expert_width * (size_t)config->hidden;
+    const size_t values = (size_t)config->expert_width * (size_t)config->hidden;
 
     return (values * pl_item_bytes(weights->dtype) + 15) / 16 * 16;
 }
@@ -365,7 +363,7 @@ void cut_experts(const pl_model_config_t *config,
 {
     const size_t n = (size_t)config->n_experts;
 
-    cut->router = cutter->of<float>(n * weights->widths.hidden);
+    cut->router      = cutter->of<float>(n * weights->widths.hidden);
     cut->router_bias = cutter->of<float>(n);
     cut->gate        = cutter->of<const void *>(n);
     cut->up          = cutter->of<const void *>(n);
@@ -379,7 +377,8 @@ void cut_experts(const pl_model_config_t *config,
 }
 
 /* Where expert 0's gate is: behind the addresses of downs. */
-uint8_t *experts_of(const pl_model_config_t *config, const pl_gpu_layer_t &layer)
+uint8_t *experts_of(const pl_model_config_t *config,
+                    const pl_gpu_layer_t &layer)
 {
     const size_t n = (size_t)config->n_experts;
 
@@ -389,13 +388,13 @@ uint8_t *experts_of(const pl_model_config_t *config, const pl_gpu_layer_t &layer
 void cut_all(const pl_model_config_t *config, pl_gpu_weights_t *weights,
              pl_cutter_t *cutter)
 {
-    weights->embed = cut_matrix(weights, cutter, config->vocab_size,
-                                weights->widths.hidden);
-    weights->head  = config->tied ? weights->embed
-                                  : cut_matrix(weights, cutter,
-                                               config->vocab_size,
-                                               weights->widths.hidden);
-    weights->norm  = cutter->of<float>((size_t)config->hidden);
+    weights->embed =
+        cut_matrix(weights, cutter, config->vocab_size, weights->widths.hidden);
+    weights->head = config->tied
+                        ? weights->embed
+                        : cut_matrix(weights, cutter, config->vocab_size,
+                                     weights->widths.hidden);
+    weights->norm = cutter->of<float>((size_t)config->hidden);
     for (int32_t i = 0; i < config->n_layers; i++) {
         pl_gpu_layer_t *layer = &weights->layers[i];
 
@@ -455,10 +454,10 @@ pl_status_t send_attention(sender_t *sender, const pl_gpu_weights_t *weights,
     PL_TRY(sender->send_vector(from.index_k_norm_bias, to.index_k_norm_bias));
     PL_TRY(sender->send(from.index_q_b, to.index_q_b, widths.q_lora,
                         weights->dtype));
-    return send_stack(sender, weights,
-                      {&from.q_a, &from.kv_a, &from.index_k,
-                       &from.index_weights},
-                      to.in, widths.hidden);
+    return send_stack(
+        sender, weights,
+        {&from.q_a, &from.kv_a, &from.index_k, &from.index_weights}, to.in,
+        widths.hidden);
 }
 
 pl_status_t send_experts(sender_t *sender, const pl_log_t *log,
@@ -467,7 +466,7 @@ pl_status_t send_experts(sender_t *sender, const pl_log_t *log,
                          const pl_layer_weights_t &from,
                          const pl_gpu_layer_t &to)
 {
-    const size_t n = (size_t)config->n_experts;
+    const size_t n        = (size_t)config->n_experts;
     const void **lists[3] = {to.gate, to.up, to.down};
     std::vector<const void *> addresses(n);
     uint8_t *at = experts_of(config, to);
@@ -487,16 +486,15 @@ pl_status_t send_experts(sender_t *sender, const pl_log_t *log,
                                 weights->dtype));
             at += expert_bytes(config, weights);
         }
-        PL_TRY(pl_cuda_told(log,
-                            cudaMemcpy(lists[which], addresses.data(),
-                                       n * sizeof(void *),
-                                       cudaMemcpyHostToDevice),
-                            "the addresses of experts"));
+        PL_TRY(
+            pl_cuda_told(log,
+                         cudaMemcpy(lists[which], addresses.data(),
+                                    n * sizeof(void *), cudaMemcpyHostToDevice),
+                         "the addresses of experts"));
     }
-    return config->n_shared == 0
-               ? PL_OK
-               : send_mlp(sender, weights, from.shared, to.shared,
-                          weights->widths.shared);
+    return config->n_shared == 0 ? PL_OK
+                                 : send_mlp(sender, weights, from.shared,
+                                            to.shared, weights->widths.shared);
 }
 
 pl_status_t send_all(sender_t *sender, const pl_log_t *log,
@@ -516,8 +514,8 @@ pl_status_t send_all(sender_t *sender, const pl_log_t *log,
         const pl_layer_weights_t &from = source->layers[i];
         const pl_gpu_layer_t &to       = weights->layers[i];
 
-        PL_TRY(send_attention(sender, weights, from, to,
-                              config->full_indexer[i]));
+        PL_TRY(
+            send_attention(sender, weights, from, to, config->full_indexer[i]));
         PL_TRY(config->sparse_mlp[i]
                    ? send_experts(sender, log, config, weights, from, to)
                    : send_mlp(sender, weights, from.dense, to.dense,
@@ -581,7 +579,7 @@ pl_status_t plan_heads(planner_t *planner, const pl_model_config_t *config,
 {
     const pl_gpu_widths_t &widths = weights->widths;
     const size_t heads            = (size_t)config->n_heads;
-    pl_cuda_product_t absorb = {}, values;
+    pl_cuda_product_t absorb      = {}, values;
 
     absorb.dtype      = weights->dtype;
     absorb.out        = PL_CUDA_F32;
@@ -590,8 +588,7 @@ pl_status_t plan_heads(planner_t *planner, const pl_model_config_t *config,
     absorb.cols       = config->nope;
     absorb.n_batches  = config->n_heads;
     absorb.w_stride   = widths.kv_lora;
-    absorb.w_batch =
-        (size_t)(config->nope + config->v_dim) * widths.kv_lora;
+    absorb.w_batch    = (size_t)(config->nope + config->v_dim) * widths.kv_lora;
     absorb.x_stride   = heads * widths.nope;
     absorb.x_batch    = widths.nope;
     absorb.y_stride   = heads * (size_t)config->kv_lora;

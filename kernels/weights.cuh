@@ -23,7 +23,8 @@ struct pl_gpu_mlp_t {
 struct pl_gpu_layer_t {
     float *input_norm, *post_norm, *q_a_norm, *kv_a_norm;
     float *index_k_norm, *index_k_norm_bias;
-    void *in; /* q_a over kv_a and, with an indexer, over its keys and weights */
+    void
+        *in; /* q_a over kv_a and, with an indexer, over its keys and weights */
     void *q_b, *index_q_b, *kv_b, *o;
     pl_gpu_mlp_t dense, shared;
     float *router, *router_bias;
@@ -90,7 +91,10 @@ struct pl_cutter_t {
         used += (bytes + 255) / 256 * 256;
         return base == nullptr ? nullptr : base + at;
     }
-    template <typename T> T *of(size_t n) { return (T *)cut(n * sizeof(T)); }
+    template <typename T> T *of(size_t n)
+    {
+        return (T *)cut(n * sizeof(T));
+    }
 };
 
 #endif /* PL_KERNELS_WEIGHTS_CUH */

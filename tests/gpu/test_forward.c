@@ -1,4 +1,4 @@
-/* The forward pass on the GPU beside the host's, and beside itself in pieces. */
+/* The forward pass on the GPU: beside the host's, and in pieces. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,12 +85,12 @@ static request_t make_request(pl_rng_t *rng, const pl_model_config_t *config,
 static side_t open_side(const request_t *request, pl_device_t *device)
 {
     const pl_model_config_t *config = request->config;
-    side_t side = {.config      = config,
-                   .device      = device,
-                   .page_tokens = request->page_tokens,
-                   .n_tokens    = request->n_tokens,
-                   .tokens      = request->tokens,
-                   .slots       = request->slots};
+    side_t side                     = {.config      = config,
+                                       .device      = device,
+                                       .page_tokens = request->page_tokens,
+                                       .n_tokens    = request->n_tokens,
+                                       .tokens      = request->tokens,
+                                       .slots       = request->slots};
 
     side.rows   = pl_row_layout_make(request->dtype, config->kv_lora,
                                      config->rope, config->index_dim);
@@ -142,9 +142,9 @@ static void store_layer(side_t *side, int32_t layer, int32_t first, int32_t n,
         index.pages = NULL;
     }
     for (int32_t i = 0; i < n; i++) {
-        rows[i] = side->slots[(first + i) / side->page_tokens] *
-                      side->page_tokens +
-                  (first + i) % side->page_tokens;
+        rows[i] =
+            side->slots[(first + i) / side->page_tokens] * side->page_tokens +
+            (first + i) % side->page_tokens;
     }
     for (int32_t i = 0; i < n; i += piece) {
         int32_t count = n - i < piece ? n - i : piece;
@@ -165,16 +165,16 @@ static void mix_layer(side_t *side, int32_t layer, int32_t n_keys)
 
     memcpy(map, side->slots, (size_t)n_pages * sizeof(*map));
     for (int which = 0; which < STORES; which++) {
-        views[which] = (pl_view_t){side->pages[which][layer],
-                                   stride_of(side, which), map,
-                                   form_of(side, which), n_keys};
+        views[which] =
+            (pl_view_t){side->pages[which][layer], stride_of(side, which), map,
+                        form_of(side, which), n_keys};
     }
     if (!side->config->full_indexer[layer]) {
         views[1].bytes = NULL;
     }
-    ck_assert_int_eq(side->forward->ops->mix(side->forward, layer, &views[0],
-                                             &views[1]),
-                     PL_OK);
+    ck_assert_int_eq(
+        side->forward->ops->mix(side->forward, layer, &views[0], &views[1]),
+        PL_OK);
     memset(map, 0xFF, (size_t)n_pages * sizeof(*map)); /* not kept */
     free(map);
 }
@@ -297,9 +297,9 @@ static double rows_off(const side_t *a, const side_t *b)
         read_pages(a, 0, layer, of_a);
         read_pages(b, 0, layer, of_b);
         for (int32_t t = 0; t < a->n_tokens; t++) {
-            size_t at = (size_t)a->slots[t / a->page_tokens] * stride_of(a, 0) +
-                        (size_t)(t % a->page_tokens) *
-                            (size_t)a->rows.latent_bytes;
+            size_t at =
+                (size_t)a->slots[t / a->page_tokens] * stride_of(a, 0) +
+                (size_t)(t % a->page_tokens) * (size_t)a->rows.latent_bytes;
             double off = relative_error((float *)(void *)(of_a + at),
                                         (float *)(void *)(of_b + at), width);
 
@@ -317,11 +317,10 @@ static bool agrees(pl_rng_t *rng, pl_device_t *device,
                    const pl_model_config_t *config, const pl_weights_t *weights,
                    int32_t n_tokens)
 {
-    request_t request =
-        make_request(rng, config, weights, PL_KV_F32, n_tokens);
-    side_t host = open_side(&request, NULL);
-    side_t gpu  = open_side(&request, device);
-    int32_t cut = between(rng, 1, n_tokens);
+    request_t request = make_request(rng, config, weights, PL_KV_F32, n_tokens);
+    side_t host       = open_side(&request, NULL);
+    side_t gpu        = open_side(&request, device);
+    int32_t cut       = between(rng, 1, n_tokens);
     double off, rows;
 
     step(&host, 0, n_tokens, n_tokens);
@@ -381,12 +380,11 @@ static uint8_t *draw_bytes(pl_rng_t *rng, pl_dtype_t dtype, size_t n)
 
         switch (dtype) {
         case PL_BF16:
-            halves[i] = pl_bf16_from_f32(
-                (float)(pl_rng_unit(rng) * 0.4 - 0.2));
+            halves[i] = pl_bf16_from_f32((float)(pl_rng_unit(rng) * 0.4 - 0.2));
             break;
         case PL_F16: /* exponents of 2^-6 to 2^-3 */
-            halves[i] = (uint16_t)((word & 0x83FF) |
-                                   (uint64_t)(9 + word % 4) << 10);
+            halves[i] =
+                (uint16_t)((word & 0x83FF) | (uint64_t)(9 + word % 4) << 10);
             break;
         default:
             bytes[i] = (uint8_t)(word & 0xBF); /* below 2 */
@@ -579,10 +577,9 @@ START_TEST(tiles_do_not_show)
     pl_model_config_t config = wide_config(&rng);
     pl_weights_t *weights    = pl_test_weights(&config, 9);
     pl_device_t *device      = open_device();
-    request_t request =
-        make_request(&rng, &config, weights, PL_KV_FP8, N);
-    side_t whole  = open_side(&request, device);
-    side_t pieces = open_side(&request, device);
+    request_t request = make_request(&rng, &config, weights, PL_KV_FP8, N);
+    side_t whole      = open_side(&request, device);
+    side_t pieces     = open_side(&request, device);
 
     step(&whole, 0, N, N);
     step(&pieces, 0, 700, 700);
@@ -604,8 +601,8 @@ static int32_t at_least(int32_t a, int32_t b)
     return a > b ? a : b;
 }
 
-/* Without choices, of keys or of experts, that rounding could change, or norms of
- * so few values that it shows. */
+/* Without choices, of keys or of experts, that rounding could change, or norms
+ * of so few values that it shows. */
 START_TEST(rounded_stores_are_close_to_the_hosts)
 {
     pl_rng_t rng = pl_rng_seed(pl_test_seed(__func__));
@@ -629,10 +626,10 @@ START_TEST(rounded_stores_are_close_to_the_hosts)
         config.q_lora  = at_least(config.q_lora, 24);
         config.kv_lora = at_least(config.kv_lora, 24);
         config.v_dim   = at_least(config.v_dim, 8);
-        weights       = pl_test_weights(&config, pl_rng_next(&rng));
-        request       = make_request(&rng, &config, weights, dtype, n);
-        host          = open_side(&request, NULL);
-        gpu           = open_side(&request, device);
+        weights        = pl_test_weights(&config, pl_rng_next(&rng));
+        request        = make_request(&rng, &config, weights, dtype, n);
+        host           = open_side(&request, NULL);
+        gpu            = open_side(&request, device);
         step(&host, 0, n, n);
         step(&gpu, 0, n, n);
         off = relative_error(gpu.logits, host.logits,
@@ -666,9 +663,8 @@ static void see(void *context, int32_t layer, int32_t position,
 
     ck_assert_int_eq(n_keys, position + 1);
     ck_assert(seen->side->config->full_indexer[layer]);
-    ck_assert((layer > seen->last_layer) ||
-              ((layer == seen->last_layer) &&
-               (position > seen->last_position)));
+    ck_assert((layer > seen->last_layer) || ((layer == seen->last_layer) &&
+                                             (position > seen->last_position)));
     ck_assert_int_eq(n, pl_topk(scores, n_keys, topk, scratch, want));
     ck_assert_mem_eq(positions, want, (size_t)n * sizeof(*want));
     for (int32_t i = 0; i < n_keys; i++) {
@@ -700,9 +696,9 @@ START_TEST(selections_are_told)
     step(&quiet, 0, N, N);
     side.forward->ops->watch(side.forward, see, &seen);
     ck_assert_int_eq(side.forward->ops->reserve(side.forward, N, N), PL_OK);
-    ck_assert_int_eq(side.forward->ops->begin(side.forward, side.tokens,
-                                              positions, N),
-                     PL_OK);
+    ck_assert_int_eq(
+        side.forward->ops->begin(side.forward, side.tokens, positions, N),
+        PL_OK);
     for (int32_t layer = 0; layer < config.n_layers; layer++) {
         store_layer(&side, layer, 0, N, N);
         mix_layer(&side, layer, N);

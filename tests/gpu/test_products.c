@@ -60,7 +60,7 @@ static sample_t make_sample(pl_rng_t *rng, const pl_cuda_product_t *shape,
 {
     const size_t rows = in_whole((size_t)n, PL_CUDA_PRODUCT_TILE) * 2;
     sample_t sample   = {.shape = *shape, .n = n};
-    size_t w          = (size_t)(shape->transposed ? shape->cols : shape->rows) *
+    size_t w = (size_t)(shape->transposed ? shape->cols : shape->rows) *
                    shape->w_stride +
                (size_t)(shape->n_batches - 1) * shape->w_batch;
     size_t x = rows * shape->x_stride;
@@ -94,7 +94,7 @@ static void check_values(pl_rng_t *rng, const sample_t *sample, int32_t i,
                          const uint8_t *row, double times)
 {
     const pl_cuda_product_t *shape = &sample->shape;
-    const double close = shape->out == PL_CUDA_BF16 ? 6e-3 : 1e-5;
+    const double close             = shape->out == PL_CUDA_BF16 ? 6e-3 : 1e-5;
 
     for (int k = 0; k < 20; k++) {
         const size_t batch = (size_t)between(rng, 0, shape->n_batches - 1);
@@ -105,8 +105,7 @@ static void check_values(pl_rng_t *rng, const sample_t *sample, int32_t i,
             size_t at = shape->transposed ? c * shape->w_stride + o
                                           : o * shape->w_stride + c;
             double part =
-                value_at(sample->w, batch * shape->w_batch + at,
-                         shape->dtype) *
+                value_at(sample->w, batch * shape->w_batch + at, shape->dtype) *
                 value_at(sample->x,
                          (size_t)i * shape->x_stride + batch * shape->x_batch +
                              c,
@@ -146,10 +145,11 @@ static void check_same(const pl_cuda_product_t *shape, const uint8_t *a,
     }
 }
 
-static void check_shape(pl_rng_t *rng, const pl_cuda_product_t *shape, int32_t n)
+static void check_shape(pl_rng_t *rng, const pl_cuda_product_t *shape,
+                        int32_t n)
 {
-    sample_t sample = make_sample(rng, shape, n);
-    uint8_t *part   = host_bytes((size_t)n * sample.y_row);
+    sample_t sample              = make_sample(rng, shape, n);
+    uint8_t *part                = host_bytes((size_t)n * sample.y_row);
     pl_cuda_products_t *products = NULL;
     int plan = -1, again = -1;
 
@@ -221,6 +221,8 @@ START_TEST(rows_do_not_know_the_batch)
                             between(&rng, 1, 150));
 
             check_shape(&rng, &shape, between(&rng, 1, 300));
+            shape.in_tiles = true;
+            check_shape(&rng, &shape, between(&rng, 1, 300));
         }
     }
 }
@@ -247,6 +249,7 @@ static void check_heads(pl_rng_t *rng, pl_cuda_dtype_t dtype, int32_t heads,
                                .y_batch    = (size_t)latent};
 
     check_shape(rng, &shape, between(rng, 1, 300));
+    shape.in_tiles   = between(rng, 0, 1) == 1;
     shape.out        = dtype;
     shape.transposed = false;
     shape.rows       = v_dim;
@@ -284,10 +287,10 @@ START_TEST(drawn_values_have_the_bits_of_the_host)
         const size_t n       = (size_t)rows * stride;
         pl_drawing_t drawing = {pl_rng_next(&rng), (float)(round % 2),
                                 (float)(1.3 / sqrt((double)cols))};
-        float *got     = host_bytes(n * sizeof(*got));
-        uint16_t *half = host_bytes(n * sizeof(*half));
-        float *on_gpu  = gpu_upload(NULL, n * sizeof(*got));
-        void *as_half  = gpu_upload(NULL, n * sizeof(*half));
+        float *got           = host_bytes(n * sizeof(*got));
+        uint16_t *half       = host_bytes(n * sizeof(*half));
+        float *on_gpu        = gpu_upload(NULL, n * sizeof(*got));
+        void *as_half        = gpu_upload(NULL, n * sizeof(*half));
 
         ck_assert_int_eq(pl_cuda_draw(&drawing, rows, cols, on_gpu, stride,
                                       PL_CUDA_F32, NULL),
