@@ -118,9 +118,11 @@ __device__ inline size_t pl_row_of(const pl_cuda_groups_t &groups,
     }
 }
 
+/* silu(gate) * up, rounded at each step: the compiler must not fuse these in
+ * one place and not in another. */
 __device__ inline float pl_gated(float gate, float up)
 {
-    return gate / (1.0F + expf(-gate)) * up;
+    return __fmul_rn(__fdiv_rn(gate, __fadd_rn(1.0F, expf(-gate))), up);
 }
 
 __device__ inline void pl_put(float *to, float value)
