@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/text.h"
+#include "cli/hardware.h"
 #include "cli/idle.h"
 #include "cli/list_devices.h"
 
