@@ -14,6 +14,7 @@
 
 #include "device.cuh"
 #include "kernels.h"
+#include "nvtx.cuh"
 
 static_assert(sizeof(ncclUniqueId) == PL_NCCL_ID_BYTES, "an id of NCCL");
 
@@ -210,7 +211,9 @@ void free_list(list_t *list, cudaStream_t stream)
     if (list->on_device != nullptr) {
         (void)cudaFreeAsync(list->on_device, stream);
     }
-    (void)cudaFreeHost(list->slots);
+    if (list->slots != nullptr) {
+        (void)cudaFreeHost(list->slots);
+    }
     list->on_device = nullptr;
     list->slots     = nullptr;
     list->n         = 0;
@@ -240,6 +243,7 @@ pl_status_t wait_for_list(const pl_nccl_t *nccl, const list_t *list)
         pause(waited_s);
         error = cudaEventQuery(list->is_up);
     }
+    (void)cudaGetLastError(); /* "not ready" is no error of the next launch */
     return cuda_told(nccl, error, "nccl: waiting for a list of pages");
 }
 
@@ -376,6 +380,7 @@ bool is_alone(const pl_nccl_t *nccl, const pl_nccl_gather_t *gather)
 pl_status_t nccl_gather(pl_nccl_t *nccl, const pl_nccl_gather_t *gather)
 {
     const api_t &api = the_api();
+    pl_nvtx_t range("nccl gather");
     ncclResult_t result, ended;
 
     if (nccl->comm == nullptr) {
