@@ -1,5 +1,6 @@
 /* The forward pass on the GPU: beside the host's, and in pieces. */
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,12 +82,11 @@ static request_t make_request(pl_rng_t *rng, const pl_model_config_t *config,
     return request;
 }
 
-/* A NULL device: the host. */
-static side_t open_side(const request_t *request, pl_device_t *device)
+/* Pages without a forward, in the GPU's memory or the host's. */
+static side_t make_side(const request_t *request, bool on_gpu)
 {
     const pl_model_config_t *config = request->config;
     side_t side                     = {.config      = config,
-                                       .device      = device,
                                        .page_tokens = request->page_tokens,
                                        .n_tokens    = request->n_tokens,
                                        .tokens      = request->tokens,
@@ -99,18 +99,38 @@ static side_t open_side(const request_t *request, pl_device_t *device)
     for (int which = 0; which < STORES; which++) {
         side.bytes[which] = stride_of(&side, which) * (size_t)n_pages_of(&side);
         for (int32_t layer = 0; layer < config->n_layers; layer++) {
-            side.pages[which][layer] =
-                device == NULL ? host_bytes(side.bytes[which])
-                               : gpu_upload(NULL, side.bytes[which]);
+            side.pages[which][layer] = on_gpu
+                                           ? gpu_upload(NULL, side.bytes[which])
+                                           : host_bytes(side.bytes[which]);
         }
     }
+    if (on_gpu) { /* the poison comes before what a forward's stream writes */
+        uint8_t first;
+
+        gpu_download(&first, side.pages[0][0], 1);
+    }
+    return side;
+}
+
+/* A NULL device: the host. */
+static void open_forward(side_t *side, const request_t *request,
+                         pl_device_t *device)
+{
+    side->device = device;
     ck_assert_int_eq(
         device == NULL
-            ? pl_forward_open(config, request->weights, request->dtype, NULL,
-                              &side.forward)
-            : pl_cuda_open_forward(device, config, request->weights,
-                                   (int)request->dtype, NULL, &side.forward),
+            ? pl_forward_open(request->config, request->weights, request->dtype,
+                              NULL, &side->forward)
+            : pl_cuda_open_forward(device, request->config, request->weights,
+                                   (int)request->dtype, NULL, &side->forward),
         PL_OK);
+}
+
+static side_t open_side(const request_t *request, pl_device_t *device)
+{
+    side_t side = make_side(request, device != NULL);
+
+    open_forward(&side, request, device);
     return side;
 }
 
@@ -569,10 +589,10 @@ START_TEST(a_chunk_has_the_bits_of_its_pieces)
 }
 END_TEST
 
-/* More tokens than a tile of attention, or of scores. */
+/* More tokens than a tile of scores, of attention or of experts. */
 START_TEST(tiles_do_not_show)
 {
-    enum { N = 1300 };
+    enum { N = 4300 };
     pl_rng_t rng             = pl_rng_seed(pl_test_seed(__func__));
     pl_model_config_t config = wide_config(&rng);
     pl_weights_t *weights    = pl_test_weights(&config, 9);
@@ -582,8 +602,8 @@ START_TEST(tiles_do_not_show)
     side_t pieces     = open_side(&request, device);
 
     step(&whole, 0, N, N);
-    step(&pieces, 0, 700, 700);
-    step(&pieces, 700, N - 700, 33);
+    step(&pieces, 0, 1700, 1700);
+    step(&pieces, 1700, N - 1700, 333);
     check_same_pages(&whole, &pieces);
     check_same_logits(&whole, &pieces);
     close_side(&whole);
@@ -591,6 +611,62 @@ START_TEST(tiles_do_not_show)
     pl_weights_close(weights);
     gpu_close();
     pl_device_close(device);
+}
+END_TEST
+
+/* ---- ranks of one process ---- */
+
+enum { RANKS = 4 };
+
+typedef struct rank {
+    side_t side;
+    const request_t *request;
+} rank_t;
+
+static void *run_rank(void *context)
+{
+    rank_t *rank        = context;
+    pl_device_t *device = open_device();
+    int32_t n           = rank->side.n_tokens;
+
+    open_forward(&rank->side, rank->request, device);
+    step(&rank->side, 0, n / 2, n / 2);
+    step(&rank->side, n / 2, n - n / 2, 1);
+    close_side(&rank->side);
+    pl_device_close(device);
+    return NULL;
+}
+
+START_TEST(threads_share_weights)
+{
+    enum { N = 64 };
+    pl_rng_t rng             = pl_rng_seed(pl_test_seed(__func__));
+    pl_model_config_t config = wide_config(&rng);
+    pl_weights_t *weights    = pl_test_weights(&config, 13);
+
+    for (int dtype = 0; dtype < 3; dtype++) {
+        request_t request =
+            make_request(&rng, &config, weights, (pl_kv_dtype_t)dtype, N);
+        pthread_t threads[RANKS];
+        rank_t ranks[RANKS];
+
+        for (int r = 0; r < RANKS; r++) {
+            ranks[r] = (rank_t){make_side(&request, true), &request};
+        }
+        for (int r = 0; r < RANKS; r++) {
+            ck_assert_int_eq(
+                pthread_create(&threads[r], NULL, run_rank, &ranks[r]), 0);
+        }
+        for (int r = 0; r < RANKS; r++) {
+            ck_assert_int_eq(pthread_join(threads[r], NULL), 0);
+        }
+        for (int r = 1; r < RANKS; r++) {
+            check_same_logits(&ranks[r].side, &ranks[0].side);
+            check_same_pages(&ranks[r].side, &ranks[0].side);
+        }
+        gpu_close();
+    }
+    pl_weights_close(weights);
 }
 END_TEST
 
@@ -755,6 +831,7 @@ TCase *case_forward(void)
     tcase_add_test(tc, drawn_weights_are_those_of_memory);
     tcase_add_test(tc, a_chunk_has_the_bits_of_its_pieces);
     tcase_add_test(tc, tiles_do_not_show);
+    tcase_add_test(tc, threads_share_weights);
     tcase_add_test(tc, rounded_stores_are_close_to_the_hosts);
     tcase_add_test(tc, selections_are_told);
     tcase_add_test(tc, models_that_are_too_much);
