@@ -249,9 +249,11 @@ pl_status_t settle(pl_gpu_forward_t *forward, const pl_staged_t *staged,
 {
     const cudaError_t error = cudaEventQuery(staged->done[turn]);
 
-    return error == cudaErrorNotReady
-               ? pl_cuda_device_wait_stream(forward->device, PL_STREAM_COMPUTE)
-               : pl_cuda_told(forward->log, error, "a copy to the GPU");
+    if (error != cudaErrorNotReady) {
+        return pl_cuda_told(forward->log, error, "a copy to the GPU");
+    }
+    (void)cudaGetLastError(); /* that is no error */
+    return pl_cuda_device_wait_stream(forward->device, PL_STREAM_COMPUTE);
 }
 
 /* Queue the copy of n bytes from byte `at` of the pinned copy in turn. */
@@ -544,6 +546,79 @@ void gpu_close(pl_forward_t *self)
 const pl_forward_ops_t gpu_ops = {gpu_reserve, gpu_begin, gpu_store, gpu_mix,
                                   gpu_end,     gpu_watch, gpu_close};
 
+/* Mix one token of position index_topk, over zeros but for itself, in layer
+ * `layer`; pages has one page of each store. */
+pl_status_t try_layer(pl_gpu_forward_t *forward, int32_t layer, uint8_t *pages,
+                      const pl_page_form_t *forms, const size_t *strides)
+{
+    pl_forward_t *self       = &forward->forward;
+    const int32_t n          = forms[0].page_tokens;
+    const int32_t row        = n - 1;
+    const int32_t page       = 0;
+    uint8_t *const keys      = pages + strides[0];
+    pl_forward_pages_t to[2] = {{pages, strides[0], forms[0]},
+                                {keys, strides[1], forms[1]}};
+    pl_view_t views[2]       = {{pages, strides[0], &page, forms[0], n},
+                                {keys, strides[1], &page, forms[1], n}};
+
+    PL_TRY(gpu_store(self, layer, 0, 1, &row, &to[0], &to[1]));
+    return gpu_mix(self, layer, &views[0], &views[1]);
+}
+
+/* A step in a layer of each kind. */
+pl_status_t try_layers(pl_gpu_forward_t *forward, uint8_t *pages,
+                       const pl_page_form_t *forms, const size_t *strides)
+{
+    const pl_model_config_t *config = forward->config;
+    const int32_t position          = config->index_topk;
+    const int32_t token             = 0;
+    bool is_done[4]                 = {};
+    int32_t greedy;
+
+    PL_TRY(gpu_begin(&forward->forward, &token, &position, 1));
+    for (int32_t i = 0; i < config->n_layers; i++) {
+        const int kind =
+            (config->sparse_mlp[i] ? 2 : 0) + (config->full_indexer[i] ? 1 : 0);
+
+        if (!is_done[kind]) {
+            PL_TRY(try_layer(forward, i, pages, forms, strides));
+            is_done[kind] = true;
+        }
+    }
+    return gpu_end(&forward->forward, 0, nullptr, &greedy);
+}
+
+/* CUDA loads a kernel when it is first launched, and may wait for all streams
+ * then: also for one that waits for a rank of this process whose own kernel
+ * waits to be loaded.  So all are launched here, before ranks wait for each
+ * other. */
+pl_status_t load_kernels(pl_gpu_forward_t *forward)
+{
+    pl_device_t *device           = forward->device;
+    const int32_t n               = forward->config->index_topk + 1;
+    const pl_page_form_t forms[2] = {
+        {n, forward->rows.latent_bytes, 0},
+        {n, forward->rows.index_key_bytes, forward->rows.index_scale_bytes}};
+    const size_t strides[2] = {
+        in_whole((size_t)n * pl_row_bytes(&forms[0]), 16),
+        in_whole((size_t)n * pl_row_bytes(&forms[1]), 16)};
+    void *pages = nullptr;
+    pl_status_t status;
+
+    PL_TRY(gpu_reserve(&forward->forward, 1, n));
+    PL_TRY(device->ops->alloc(device, PL_MEMORY_DEVICE, strides[0] + strides[1],
+                              "pages to load kernels with", &pages));
+    status = pl_cuda_told(
+        forward->log,
+        cudaMemsetAsync(pages, 0, strides[0] + strides[1], forward->stream),
+        "pages to load kernels with");
+    if (status == PL_OK) {
+        status = try_layers(forward, (uint8_t *)pages, forms, strides);
+    }
+    device->ops->free(device, pages);
+    return status;
+}
+
 pl_status_t check_model(const pl_model_config_t *config, const pl_log_t *log)
 {
     if (config->index_topk > PL_CUDA_TOPK_MAX) {
@@ -583,8 +658,9 @@ pl_status_t open_parts(pl_gpu_forward_t *forward, const pl_weights_t *weights)
                                      cudaEventDisableTiming),
             "an event of the forward pass"));
     }
-    return pl_gpu_weights_take(forward->device, config, weights, forward->dtype,
-                               forward->log, &forward->weights);
+    PL_TRY(pl_gpu_weights_take(forward->device, config, weights, forward->dtype,
+                               forward->log, &forward->weights));
+    return load_kernels(forward);
 }
 
 } // namespace
