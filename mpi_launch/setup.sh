@@ -41,6 +41,8 @@ need check has_library check
 need libjson-c-dev has_library json-c
 need libxxhash-dev has_library libxxhash
 need zlib1g-dev has_library zlib
+need libzstd-dev has_library libzstd
+need libssl-dev has_library libcrypto
 need python3 has "$python"
 need python3-numpy has_module numpy
 need python3-h5py has_module h5py

@@ -88,7 +88,7 @@ void pl_trace_tokens(const pl_trace_t *trace, int32_t i, int32_t first,
                      int32_t n, int32_t *tokens)
 {
     const pl_trace_row_t *row = pl_trace_row(trace, i);
-    int32_t size              = trace->block_tokens;
+    int32_t size              = pl_trace_row_block(trace, row);
     const uint64_t *ids;
 
     assert((i >= 0) && (i < trace->count) && (first >= 0) && (n >= 0));
@@ -146,6 +146,7 @@ void pl_trace_page_keys(const pl_trace_t *trace, int32_t i, int32_t page_size,
                         int32_t first, int32_t n, pl_page_key_t *keys)
 {
     const pl_trace_row_t *row = pl_trace_row(trace, i);
+    int32_t size              = pl_trace_row_block(trace, row);
 
     assert((i >= 0) && (i < trace->count) && (page_size > 0));
     assert((first >= 0) && (n >= 0) &&
@@ -153,9 +154,9 @@ void pl_trace_page_keys(const pl_trace_t *trace, int32_t i, int32_t page_size,
     for (int32_t k = 0; k < n; k++) {
         int32_t begin = (first + k) * page_size;
 
-        if (trace->block_tokens > 0) {
-            keys[k] = key_of_blocks(&trace->rows.ids.items[row->first],
-                                    trace->block_tokens, begin, page_size);
+        if (size > 0) {
+            keys[k] = key_of_blocks(&trace->rows.ids.items[row->first], size,
+                                    begin, page_size);
         } else {
             pl_hash128_t h = pl_hash128(
                 &trace->rows.tokens.items[row->first + (size_t)begin],

@@ -1,13 +1,14 @@
 #include "trace/jsonl.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-/* Times beyond it (285 years) would not fit int64 ns. */
-#define MAX_MS    INT64_C(9000000000000)
 #define NS_PER_MS INT64_C(1000000)
+#define NS_PER_S  INT64_C(1000000000)
 
 pl_status_t pl_jsonl_open(const pl_trace_source_t *source, pl_jsonl_t *jsonl)
 {
@@ -266,36 +267,51 @@ pl_status_t pl_jsonl_count(const pl_jsonl_t *jsonl, const char *const *names,
     return PL_OK;
 }
 
-pl_status_t pl_jsonl_time(const pl_jsonl_t *jsonl, const char *const *names,
-                          bool optional, int64_t *time_ns_p)
+static pl_status_t read_time(const pl_jsonl_t *jsonl, const char *const *names,
+                             bool optional, const char *unit, int64_t unit_ns,
+                             int64_t *time_ns_p)
 {
+    int64_t most              = PL_TRACE_MAX_NS / unit_ns;
     struct json_object *value = NULL;
-    double ms;
+    char wanted[32];
+    double time;
     int64_t whole;
 
-    PL_TRY(
-        pl_jsonl_find(jsonl, names, optional ? NULL : "a time in ms", &value));
+    (void)snprintf(wanted, sizeof(wanted), "a time in %s", unit);
+    PL_TRY(pl_jsonl_find(jsonl, names, optional ? NULL : wanted, &value));
     if (value == NULL) {
         return PL_OK;
     }
-    ms = json_object_get_double(value);
+    time = json_object_get_double(value);
     if ((!json_object_is_type(value, json_type_int) &&
          !json_object_is_type(value, json_type_double)) ||
-        !isfinite(ms) || (ms < 0) || (ms > (double)MAX_MS)) {
+        !isfinite(time) || (time < 0) || (time > (double)most)) {
         return pl_trace_bad(jsonl->source, jsonl->number,
-                            "\"%s\" is %.40s: expected a time in ms from 0 to "
-                            "%lld; fix or remove the line",
-                            names[0], json_object_to_json_string(value),
-                            (long long)MAX_MS);
+                            "\"%s\" is %.40s: expected %s from 0 to %lld; fix "
+                            "or remove the line",
+                            names[0], json_object_to_json_string(value), wanted,
+                            (long long)most);
     }
     whole      = json_object_is_type(value, json_type_int)
                      ? json_object_get_int64(value)
-                     : (int64_t)ms;
-    *time_ns_p = whole * NS_PER_MS;
+                     : (int64_t)time;
+    *time_ns_p = whole * unit_ns;
     if (json_object_is_type(value, json_type_double)) {
-        *time_ns_p += (int64_t)((ms - (double)whole) * (double)NS_PER_MS + 0.5);
+        *time_ns_p += (int64_t)((time - (double)whole) * (double)unit_ns + 0.5);
     }
     return PL_OK;
+}
+
+pl_status_t pl_jsonl_time(const pl_jsonl_t *jsonl, const char *const *names,
+                          bool optional, int64_t *time_ns_p)
+{
+    return read_time(jsonl, names, optional, "ms", NS_PER_MS, time_ns_p);
+}
+
+pl_status_t pl_jsonl_seconds(const pl_jsonl_t *jsonl, const char *const *names,
+                             bool optional, int64_t *time_ns_p)
+{
+    return read_time(jsonl, names, optional, "s", NS_PER_S, time_ns_p);
 }
 
 pl_status_t pl_jsonl_array(const pl_jsonl_t *jsonl, const char *const *names,
@@ -313,6 +329,42 @@ pl_status_t pl_jsonl_array(const pl_jsonl_t *jsonl, const char *const *names,
     }
     *array_p = value;
     *n_p     = json_object_array_length(value);
+    return PL_OK;
+}
+
+pl_status_t pl_jsonl_ids(const pl_jsonl_t *jsonl, const char *const *names,
+                         pl_trace_row_t *row, pl_trace_rows_t *rows)
+{
+    int64_t size = row->block_tokens;
+    struct json_object *array;
+    int64_t most;
+
+    PL_TRY(pl_jsonl_array(jsonl, names, &array, &row->n));
+    row->first = rows->ids.n;
+    PL_TRY(PL_ARRAY_RESERVE(&rows->ids, rows->ids.n + row->n));
+    for (size_t i = 0; i < row->n; i++) {
+        struct json_object *item = json_object_array_get_idx(array, i);
+        uint64_t id              = 0;
+
+        if (!pl_jsonl_unsigned(jsonl, item, &id)) {
+            return pl_trace_bad(jsonl->source, jsonl->number,
+                                "\"%s\"[%zu] is %.40s: expected a whole number "
+                                "from 0 to %" PRIu64 "; fix or remove the line",
+                                names[0], i, json_object_to_json_string(item),
+                                UINT64_MAX);
+        }
+        rows->ids.items[rows->ids.n++] = id;
+    }
+    most = (int64_t)row->n * size;
+    if ((row->input_tokens > most) || (row->input_tokens <= most - size)) {
+        return pl_trace_bad(jsonl->source, jsonl->number,
+                            "\"input_length\" %d with %zu hash ids: expected "
+                            "%lld to %lld (an id is a block of %lld tokens); "
+                            "fix the length or the ids",
+                            (int)row->input_tokens, row->n,
+                            (long long)(most - size + 1), (long long)most,
+                            (long long)size);
+    }
     return PL_OK;
 }
 

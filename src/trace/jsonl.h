@@ -55,6 +55,10 @@ pl_status_t pl_jsonl_count(const pl_jsonl_t *jsonl, const char *const *names,
 pl_status_t pl_jsonl_time(const pl_jsonl_t *jsonl, const char *const *names,
                           bool optional, int64_t *time_ns_p);
 
+/* The same in s. */
+pl_status_t pl_jsonl_seconds(const pl_jsonl_t *jsonl, const char *const *names,
+                             bool optional, int64_t *time_ns_p);
+
 /* An array with at least one item. */
 pl_status_t pl_jsonl_array(const pl_jsonl_t *jsonl, const char *const *names,
                            struct json_object **array_p, size_t *n_p);
@@ -68,6 +72,11 @@ pl_status_t pl_jsonl_whole(pl_jsonl_t *jsonl);
 pl_status_t pl_jsonl_tokens(const pl_jsonl_t *jsonl, struct json_object *array,
                             const char *name, pl_trace_row_t *row,
                             pl_trace_rows_t *rows);
+
+/* The block ids of the row, appended to rows->ids and noted in `row`, whose
+ * length and block size they must fit. */
+pl_status_t pl_jsonl_ids(const pl_jsonl_t *jsonl, const char *const *names,
+                         pl_trace_row_t *row, pl_trace_rows_t *rows);
 
 /* Is `value` a whole number 0 .. UINT64_MAX? */
 bool pl_jsonl_unsigned(const pl_jsonl_t *jsonl, struct json_object *value,

@@ -3,17 +3,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/id_map.h"
 #include "trace/internal.h"
 #include "trace/jsonl.h"
+#include "trace/unpack.h"
 
-#define N_READERS 3
+#define N_READERS 6
 
 /* Tried in this order.  A row with tokens may bring block ids along; the
  * tokens are the more exact of the two. */
 static const pl_trace_reader_t *const READERS[N_READERS] = {
-    &pl_trace_reader_tokens,
-    &pl_trace_reader_mooncake,
-    &pl_trace_reader_prompts,
+    &pl_trace_reader_tokens,   &pl_trace_reader_bailian,
+    &pl_trace_reader_mooncake, &pl_trace_reader_agentic,
+    &pl_trace_reader_prompts,  &pl_trace_reader_csv,
 };
 
 /* DeepSeek-V3's vocabulary. */
@@ -22,7 +24,7 @@ static const pl_trace_reader_t *const READERS[N_READERS] = {
 pl_trace_params_t pl_trace_params_default(void)
 {
     pl_trace_params_t params = {
-        .limit = -1, .passes = 1, .vocab_size = DEFAULT_VOCAB};
+        .speedup = 1.0, .limit = -1, .passes = 1, .vocab_size = DEFAULT_VOCAB};
 
     return params;
 }
@@ -51,6 +53,12 @@ static pl_status_t check_params(const pl_trace_params_t *params,
     }
     if (params->passes < 1) {
         return bad_option(log, "passes", params->passes, "1 or more");
+    }
+    if (!(params->speedup > 0) || !(params->speedup <= 1e9)) {
+        pl_log(log, PL_LOG_ERROR,
+               "--speedup %g: expected more than 0 and at most 1e9",
+               params->speedup);
+        return PL_ERR_ARGUMENT;
     }
     if (params->max_new < 0) {
         return bad_option(log, "max-new", params->max_new,
@@ -87,16 +95,25 @@ static pl_status_t unrecognised(const pl_trace_source_t *source)
 
     /* Once more, now aloud: a line that is no JSON object says so itself. */
     status = first_object(source, &first, &line);
-    if (status == PL_OK) {
-        status = first == NULL
-                     ? pl_trace_bad(source, 0,
-                                    "no request in it: expected at least one "
-                                    "line; check the path and the download")
-                     : pl_trace_bad(source, line,
-                                    "no trace format known here: expected %s, "
-                                    "%s or %s; see datasets/README.md",
-                                    READERS[0]->marks, READERS[1]->marks,
-                                    READERS[2]->marks);
+    if ((status == PL_OK) && (first == NULL)) {
+        status = pl_trace_bad(source, 0,
+                              "no request in it: expected at least one line; "
+                              "check the path and the download");
+    } else if (status == PL_OK) {
+        char marks[512] = "";
+        size_t at       = 0;
+
+        for (size_t i = 0; i < N_READERS; i++) {
+            at += (size_t)snprintf(marks + at, sizeof(marks) - at, "%s%s",
+                                   i == 0               ? ""
+                                   : i + 1 == N_READERS ? " or "
+                                                        : ", ",
+                                   READERS[i]->marks);
+        }
+        status = pl_trace_bad(source, line,
+                              "no trace format known here: expected %s; see "
+                              "docs/traces.md",
+                              marks);
     }
     json_object_put(first);
     return status;
@@ -149,26 +166,39 @@ static pl_status_t find_reader(const pl_trace_source_t *source,
     return PL_OK;
 }
 
+/* What ids stand for in the file, and here. */
 static pl_status_t set_block_tokens(pl_trace_t *trace, int32_t wanted,
                                     const pl_trace_source_t *source)
 {
-    int32_t own = trace->reader->block_tokens;
+    int32_t least = INT32_MAX;
 
-    if ((own == 0) && (wanted != 0)) {
+    for (size_t i = 0; i < trace->rows.row.n; i++) {
+        int32_t own = trace->rows.row.items[i].block_tokens;
+
+        least = own < least ? own : least;
+        trace->block_tokens =
+            own > trace->block_tokens ? own : trace->block_tokens;
+    }
+    if (wanted == 0) {
+        return PL_OK;
+    }
+    if (trace->reader->has_tokens || !trace->has_prefixes) {
         pl_log(source->log, PL_LOG_ERROR,
-               "--block-tokens %d: %s holds tokens, not block ids; leave the "
+               "--block-tokens %d: %s holds %s, not block ids; leave the "
                "option out",
-               (int)wanted, source->name);
+               (int)wanted, source->name,
+               trace->reader->has_tokens ? "tokens" : "lengths");
         return PL_ERR_ARGUMENT;
     }
-    if (wanted > own) {
+    if (wanted > least) {
         pl_log(source->log, PL_LOG_ERROR,
                "--block-tokens %d: expected at most %d, the tokens a block id "
                "of %s stands for",
-               (int)wanted, (int)own, source->name);
+               (int)wanted, (int)least, source->name);
         return PL_ERR_ARGUMENT;
     }
-    trace->block_tokens = wanted > 0 ? wanted : own;
+    trace->block_tokens = wanted;
+    trace->is_scaled    = true;
     return PL_OK;
 }
 
@@ -183,17 +213,92 @@ static void skip_byte_order_mark(pl_trace_source_t *source)
     }
 }
 
-pl_status_t pl_trace_open_memory(const pl_trace_params_t *params,
-                                 const char *name, const char *text,
-                                 size_t n_bytes, const pl_log_t *log,
-                                 pl_trace_t **trace_p)
+static void warn_of_order(const pl_trace_source_t *source,
+                          const pl_trace_rows_t *rows, size_t first)
 {
-    pl_trace_source_t source = {.name        = name,
-                                .text        = text != NULL ? text : "",
-                                .n_bytes     = n_bytes,
-                                .token_limit = params->token_limit,
-                                .max_new     = params->max_new,
-                                .log         = log};
+    const pl_trace_row_t *row   = rows->row.items;
+    const pl_trace_row_t *above = NULL;
+    size_t n_back               = 0;
+    int64_t first_back          = 0;
+
+    for (size_t i = first; i < rows->row.n; i++) {
+        if (row[i].n_after > 0) {
+            continue; /* it has no place of its own */
+        }
+        if ((above != NULL) && (row[i].time_ns < above->time_ns)) {
+            first_back = n_back == 0 ? row[i].line : first_back;
+            n_back++;
+        }
+        above = &row[i];
+    }
+    if (n_back > 0) {
+        pl_log(source->log, PL_LOG_WARN,
+               "%s:%lld: arrives before the line above it (so do %zu lines in "
+               "all): expected ascending timestamps; sorted by arrival",
+               source->name, (long long)first_back, n_back);
+    }
+}
+
+/* Ids of one file are not those of another. */
+static pl_status_t set_apart(pl_trace_rows_t *rows, size_t first, uint64_t file,
+                             pl_id_map_t *map)
+{
+    for (size_t i = first; i < rows->ids.n; i++) {
+        PL_TRY(pl_id_map_number(map, file, rows->ids.items[i],
+                                &rows->ids.items[i]));
+    }
+    return PL_OK;
+}
+
+/* Add the requests of one file. */
+static pl_status_t read_source(pl_trace_t *trace, pl_trace_source_t *source)
+{
+    const pl_trace_reader_t *reader = NULL;
+    size_t first                    = trace->rows.row.n;
+    char *owned                     = NULL;
+    pl_status_t status;
+
+    PL_TRY(pl_trace_unpack(source, &owned));
+    skip_byte_order_mark(source);
+    PL_TRY_GOTO(status, find_reader(source, &reader), out);
+    if ((trace->reader != NULL) &&
+        (reader->has_tokens != trace->reader->has_tokens)) {
+        status = pl_trace_bad(source, 0,
+                              "holds %s, unlike the file before it: expected "
+                              "files of one kind; convert one of them",
+                              reader->has_tokens ? "tokens" : "block ids");
+        goto out;
+    }
+    PL_TRY_GOTO(status, reader->read(source, &trace->rows), out);
+    if (trace->reader == NULL) {
+        trace->reader       = reader;
+        trace->has_prefixes = reader->has_prefixes;
+    }
+    trace->is_mixed |= reader != trace->reader;
+    trace->has_prefixes = trace->has_prefixes && reader->has_prefixes;
+    warn_of_order(source, &trace->rows, first);
+
+out:
+    free(owned);
+    return status;
+}
+
+/* All files are read. */
+static pl_status_t finish(pl_trace_t *trace, const pl_trace_params_t *params,
+                          const pl_trace_source_t *source)
+{
+    for (size_t i = 0; i < trace->rows.row.n; i++) {
+        trace->has_times |=
+            trace->rows.row.items[i].time_ns != PL_TRACE_NO_TIME;
+    }
+    PL_TRY(set_block_tokens(trace, params->block_tokens, source));
+    PL_TRY(pl_trace_order(&trace->rows, source));
+    return pl_trace_select(trace, params, source);
+}
+
+static pl_status_t open_empty(const pl_trace_params_t *params,
+                              const pl_log_t *log, pl_trace_t **trace_p)
+{
     pl_trace_t *trace;
     pl_status_t status;
 
@@ -202,13 +307,68 @@ pl_status_t pl_trace_open_memory(const pl_trace_params_t *params,
     if (trace == NULL) {
         return PL_ERR_MEMORY;
     }
-    PL_TRY_GOTO(status, pl_trace_set_vocabulary(trace, params, log), err_close);
-    skip_byte_order_mark(&source);
-    PL_TRY_GOTO(status, find_reader(&source, &trace->reader), err_close);
-    PL_TRY_GOTO(status, set_block_tokens(trace, params->block_tokens, &source),
-                err_close);
-    PL_TRY_GOTO(status, trace->reader->read(&source, &trace->rows), err_close);
-    PL_TRY_GOTO(status, pl_trace_select(trace, params, &source), err_close);
+    status = pl_trace_set_vocabulary(trace, params, log);
+    if (status != PL_OK) {
+        pl_trace_close(trace);
+        return status;
+    }
+    *trace_p = trace;
+    return PL_OK;
+}
+
+static pl_trace_source_t source_of(const pl_trace_params_t *params,
+                                   const char *name, const char *text,
+                                   size_t n_bytes, const pl_log_t *log)
+{
+    pl_trace_source_t source = {.name        = name,
+                                .text        = text != NULL ? text : "",
+                                .n_bytes     = n_bytes,
+                                .token_limit = params->token_limit,
+                                .max_new     = params->max_new,
+                                .log         = log};
+
+    return source;
+}
+
+pl_status_t pl_trace_open_memory(const pl_trace_params_t *params,
+                                 const char *name, const char *text,
+                                 size_t n_bytes, const pl_log_t *log,
+                                 pl_trace_t **trace_p)
+{
+    pl_trace_source_t source = source_of(params, name, text, n_bytes, log);
+    pl_trace_t *trace        = NULL;
+    pl_status_t status;
+
+    PL_TRY(open_empty(params, log, &trace));
+    PL_TRY_GOTO(status, read_source(trace, &source), err_close);
+    PL_TRY_GOTO(status, finish(trace, params, &source), err_close);
+    *trace_p = trace;
+    return PL_OK;
+
+err_close:
+    pl_trace_close(trace);
+    return status;
+}
+
+pl_status_t pl_trace_open_rows(const pl_trace_params_t *params,
+                               const char *name,
+                               const pl_trace_reader_t *reader,
+                               pl_trace_rows_t *rows, const pl_log_t *log,
+                               pl_trace_t **trace_p)
+{
+    pl_trace_source_t source = source_of(params, name, NULL, 0, log);
+    pl_trace_t *trace        = NULL;
+    pl_status_t status       = open_empty(params, log, &trace);
+
+    if (status != PL_OK) {
+        pl_trace_rows_free(rows);
+        return status;
+    }
+    trace->rows         = *rows;
+    trace->reader       = reader;
+    trace->has_prefixes = reader->has_prefixes;
+    memset(rows, 0, sizeof(*rows));
+    PL_TRY_GOTO(status, finish(trace, params, &source), err_close);
     *trace_p = trace;
     return PL_OK;
 
@@ -258,25 +418,70 @@ err_free_text:
     return status;
 }
 
-pl_status_t pl_trace_open(const pl_trace_params_t *params, const pl_log_t *log,
-                          pl_trace_t **trace_p)
+static pl_status_t read_path(pl_trace_t *trace, const pl_trace_params_t *params,
+                             const char *path, const pl_log_t *log)
 {
     char *text     = NULL;
     size_t n_bytes = 0;
+    pl_trace_source_t source;
     pl_status_t status;
 
-    if ((params == NULL) || (trace_p == NULL)) {
+    PL_TRY(read_file(path, log, &text, &n_bytes));
+    source = source_of(params, path, text, n_bytes, log);
+    status = read_source(trace, &source);
+    free(text);
+    return status;
+}
+
+static pl_status_t read_paths(pl_trace_t *trace,
+                              const pl_trace_params_t *params,
+                              const pl_log_t *log)
+{
+    pl_id_map_t map    = {0};
+    pl_status_t status = PL_OK;
+
+    PL_TRY(read_path(trace, params, params->path, log));
+    if (params->n_more <= 0) {
+        return PL_OK;
+    }
+    status = set_apart(&trace->rows, 0, 0, &map);
+    for (int32_t i = 0; (i < params->n_more) && (status == PL_OK); i++) {
+        size_t first = trace->rows.ids.n;
+
+        PL_TRY_GOTO(status, read_path(trace, params, params->more[i], log),
+                    out);
+        status = set_apart(&trace->rows, first, (uint64_t)i + 1, &map);
+    }
+
+out:
+    pl_id_map_free(&map);
+    return status;
+}
+
+pl_status_t pl_trace_open(const pl_trace_params_t *params, const pl_log_t *log,
+                          pl_trace_t **trace_p)
+{
+    pl_trace_t *trace = NULL;
+    pl_trace_source_t source;
+    pl_status_t status;
+
+    if ((params == NULL) || (trace_p == NULL) ||
+        ((params->n_more > 0) && (params->more == NULL))) {
         return PL_ERR_ARGUMENT;
     }
     if (params->path == NULL) {
         pl_log(log, PL_LOG_ERROR, "--trace is missing: expected a trace file");
         return PL_ERR_ARGUMENT;
     }
-    PL_TRY(check_params(params, log));
-    PL_TRY(read_file(params->path, log, &text, &n_bytes));
-    status =
-        pl_trace_open_memory(params, params->path, text, n_bytes, log, trace_p);
-    free(text);
+    PL_TRY(open_empty(params, log, &trace));
+    source = source_of(params, params->path, NULL, 0, log);
+    PL_TRY_GOTO(status, read_paths(trace, params, log), err_close);
+    PL_TRY_GOTO(status, finish(trace, params, &source), err_close);
+    *trace_p = trace;
+    return PL_OK;
+
+err_close:
+    pl_trace_close(trace);
     return status;
 }
 
@@ -288,13 +493,19 @@ void pl_trace_close(pl_trace_t *trace)
     pl_trace_rows_free(&trace->rows);
     free(trace->requests);
     free(trace->times_ns);
+    free(trace->after);
     free(trace->banned);
     free(trace);
 }
 
 const char *pl_trace_format(const pl_trace_t *trace)
 {
-    return trace->reader->name;
+    return trace->is_mixed ? "mixed" : trace->reader->name;
+}
+
+bool pl_trace_has_prefixes(const pl_trace_t *trace)
+{
+    return trace->has_prefixes;
 }
 
 int32_t pl_trace_block_tokens(const pl_trace_t *trace)

@@ -76,7 +76,8 @@ static pl_status_t read_rows(const pl_trace_source_t *source,
 const pl_trace_reader_t pl_trace_reader_prompts = {
     .name         = "prompts",
     .marks        = "one JSON object with \"prompts\"",
-    .block_tokens = 0,
+    .has_tokens   = true,
+    .has_prefixes = true,
     .recognises   = recognises,
     .read         = read_rows,
 };

@@ -30,6 +30,9 @@ typedef struct pl_trace_source {
 
 #define PL_TRACE_NO_TIME INT64_C(-1)
 
+/* Times beyond it (285 years) are refused. */
+#define PL_TRACE_MAX_NS INT64_C(9000000000000000000)
+
 /* Lengths and times as in the file. */
 typedef struct pl_trace_row {
     int64_t time_ns;       /* PL_TRACE_NO_TIME: the row has none */
@@ -37,21 +40,35 @@ typedef struct pl_trace_row {
                               format has no lines */
     int32_t input_tokens;  /* >= 1 */
     int32_t output_tokens; /* >= 0 */
-    uint64_t name_space;   /* 0 = none */
-    size_t first;          /* its first id or token in ids or tokens */
-    size_t n;              /* how many, >= 1 */
+    int32_t block_tokens; /* what one of its ids stands for; 0: it has tokens */
+    uint64_t name_space;  /* 0 = none */
+    size_t first;         /* its first id or token in ids or tokens */
+    size_t n;             /* how many, >= 1 */
+
+    /* Rows it waits for (pagelane/trace.h), by their number in the order of
+     * reading. */
+    size_t first_after, n_after; /* in after */
+    int64_t delay_ns;
+    bool not_before;
+
+    size_t number;   /* its own, from 0; set when all are read */
+    int32_t session; /* its conversation, from 1; 0 = none */
+    int32_t thread;  /* of a session: 0, and from 1 those it started */
 } pl_trace_row_t;
 
 typedef struct pl_trace_rows {
     PL_ARRAY(pl_trace_row_t) row;
     PL_ARRAY(uint64_t) ids;   /* formats with block ids */
     PL_ARRAY(int32_t) tokens; /* formats with tokens */
+    PL_ARRAY(size_t) after;
+    int32_t n_sessions;
 } pl_trace_rows_t;
 
 typedef struct pl_trace_reader {
-    const char *name;     /* what pl_trace_format() says */
-    const char *marks;    /* how it is recognised, for messages */
-    int32_t block_tokens; /* tokens of a block id; 0 = rows hold tokens */
+    const char *name;  /* what pl_trace_format() says */
+    const char *marks; /* how it is recognised, for messages */
+    bool has_tokens;   /* rows hold tokens, not block ids */
+    bool has_prefixes; /* prompts that begin alike can be told */
 
     /* Is it this format?  `first` is the first line that is not blank if that
      * is a JSON object, else the whole text if that is one, else NULL. */
@@ -65,10 +82,18 @@ typedef struct pl_trace_reader {
 } pl_trace_reader_t;
 
 extern const pl_trace_reader_t pl_trace_reader_mooncake;
+extern const pl_trace_reader_t pl_trace_reader_bailian;
+extern const pl_trace_reader_t pl_trace_reader_agentic;
+extern const pl_trace_reader_t pl_trace_reader_csv;
 extern const pl_trace_reader_t pl_trace_reader_tokens;
 extern const pl_trace_reader_t pl_trace_reader_prompts;
 
 void pl_trace_rows_free(pl_trace_rows_t *rows);
+
+/* The row waits for `number`, besides what it waits for already; its own are
+ * the last in rows->after. */
+pl_status_t pl_trace_wait_for(pl_trace_rows_t *rows, pl_trace_row_t *row,
+                              size_t number);
 
 /* Report "<file>:<line>: <what>" (without the line if it is 0).  Returns
  * PL_ERR_INPUT. */

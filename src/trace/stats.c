@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/hash.h"
 #include "trace/internal.h"
 #include "trace/key_set.h"
+#include "trace/prefix.h"
 
 #define NS_PER_S 1e9
 
@@ -80,6 +80,7 @@ static void count_arrivals(const pl_trace_t *trace, pl_trace_stats_t *stats)
             at_once = 0;
         }
         at_once++;
+        stats->n_waiting += trace->requests[i].n_after > 0;
         if (at_once > stats->max_at_once) {
             stats->max_at_once = at_once;
         }
@@ -90,54 +91,22 @@ static void count_arrivals(const pl_trace_t *trace, pl_trace_stats_t *stats)
     }
 }
 
-static pl_page_key_t chain(pl_page_key_t before, pl_page_key_t key)
-{
-    uint64_t words[4] = {before.lo, before.hi, key.lo, key.hi};
-    pl_hash128_t h    = pl_hash128(words, sizeof(words), 0);
-
-    return (pl_page_key_t){h.lo, h.hi};
-}
-
-static pl_page_key_t start_of(const pl_request_t *request)
-{
-    return (pl_page_key_t){request->name_space, 0};
-}
-
-/* The prefix that ends with block k of request i, `before` being the one that
- * ends before it.  An id is a prefix already. */
-static pl_page_key_t block_prefix(const pl_trace_t *trace, int32_t i,
-                                  int32_t size, int32_t k, pl_page_key_t before)
-{
-    const pl_trace_row_t *row = pl_trace_row(trace, i);
-    int32_t begin             = k * size;
-    int32_t n                 = row->input_tokens - begin;
-    pl_hash128_t h;
-
-    if (trace->block_tokens > 0) {
-        return (pl_page_key_t){trace->rows.ids.items[row->first + (size_t)k],
-                               0};
-    }
-    h = pl_hash128(&trace->rows.tokens.items[row->first + (size_t)begin],
-                   (size_t)(n < size ? n : size) * sizeof(int32_t), 0);
-    return chain(before, (pl_page_key_t){h.lo, h.hi});
-}
-
 /* Look request i up among `known` blocks and enter it. */
 static pl_status_t use_blocks(const pl_trace_t *trace, int32_t i,
                               pl_key_set_t *known, pl_trace_stats_t *stats)
 {
     const pl_request_t *request = &trace->requests[i];
-    pl_page_key_t prefix        = start_of(request);
-    int32_t size                = stats->block_tokens;
-    int32_t input               = request->input_tokens;
-    int32_t n                   = input / size + (input % size > 0 ? 1 : 0);
-    int32_t n_hits              = 0;
+    pl_page_key_t prefix        = pl_prefix_start(request);
+    int32_t size   = pl_prefix_block_tokens(trace, i, stats->block_tokens);
+    int32_t input  = request->input_tokens;
+    int32_t n      = input / size + (input % size > 0 ? 1 : 0);
+    int32_t n_hits = 0;
     int64_t tokens;
 
     for (int32_t k = 0; k < n; k++) {
         bool is_known = false;
 
-        prefix = block_prefix(trace, i, size, k, prefix);
+        prefix = pl_prefix_block(trace, i, size, k, prefix);
         PL_TRY(pl_key_set_use(known, prefix, &is_known));
         n_hits += is_known && (n_hits == k);
         stats->n_first_blocks += (k == 0) && !is_known;
@@ -180,7 +149,7 @@ static pl_status_t use_pages(const pl_trace_t *trace, int32_t i,
                              pl_trace_stats_t *stats)
 {
     const pl_request_t *request = &trace->requests[i];
-    pl_page_key_t prefix        = start_of(request);
+    pl_page_key_t prefix        = pl_prefix_start(request);
     int32_t size                = stats->page_size;
     int32_t n                   = request->input_tokens / size;
     int32_t most                = (request->input_tokens - 1) / size;
@@ -191,7 +160,7 @@ static pl_status_t use_pages(const pl_trace_t *trace, int32_t i,
     for (int32_t k = 0; k < n; k++) {
         bool is_known = false;
 
-        prefix = chain(prefix, keys[k]);
+        prefix = pl_prefix_chain(prefix, keys[k]);
         PL_TRY(pl_key_set_use(known, prefix, &is_known));
         n_hits += is_known && (n_hits == k) && (k < most);
     }
@@ -227,8 +196,8 @@ static pl_status_t count_name_spaces(const pl_trace_t *trace,
     bool is_known      = false;
 
     for (int32_t i = 0; (i < trace->count) && (status == PL_OK); i++) {
-        status =
-            pl_key_set_use(&known, start_of(&trace->requests[i]), &is_known);
+        status = pl_key_set_use(&known, pl_prefix_start(&trace->requests[i]),
+                                &is_known);
     }
     stats->n_name_spaces = (int32_t)known.n;
     pl_key_set_free(&known);
@@ -246,8 +215,9 @@ pl_status_t pl_trace_stats(const pl_trace_t *trace, int32_t page_size,
                (int)page_size);
         return PL_ERR_ARGUMENT;
     }
-    stats.n_requests = trace->count;
-    stats.page_size  = page_size;
+    stats.has_prefixes = trace->has_prefixes;
+    stats.n_requests   = trace->count;
+    stats.page_size    = page_size;
     stats.block_tokens =
         trace->block_tokens > 0 ? trace->block_tokens : page_size;
     count_arrivals(trace, &stats);

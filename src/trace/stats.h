@@ -21,6 +21,7 @@
 #ifndef PL_TRACE_STATS_H
 #define PL_TRACE_STATS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <pagelane/status.h>
@@ -37,7 +38,10 @@ typedef struct pl_trace_lengths {
 } pl_trace_lengths_t;
 
 typedef struct pl_trace_stats {
+    bool has_prefixes; /* false: the file does not tell which prompts begin
+                          alike, and nothing below about hits means anything */
     int32_t n_requests;
+    int32_t n_waiting;     /* of them, that wait for others */
     int32_t n_name_spaces; /* distinct ones, "none" among them */
 
     /* Arrivals by the file's timestamps, whether the trace is paced or not. */
@@ -49,7 +53,8 @@ typedef struct pl_trace_stats {
     pl_trace_lengths_t input;  /* tokens */
     pl_trace_lengths_t output; /* tokens */
 
-    int32_t block_tokens;
+    int32_t block_tokens;    /* at most, of ids that stand for different numbers
+                              */
     int64_t n_blocks;        /* over all requests, partial ones included */
     int64_t n_full_blocks;   /* those of block_tokens tokens */
     int64_t n_unique_blocks; /* distinct ids (or prefixes of blocks) */

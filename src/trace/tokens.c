@@ -1,5 +1,5 @@
 /* Token JSONL: {prompt_token_ids[], output_length, [timestamp ms],
- * [namespace]}.
+ * [namespace]}, and the fields of turns.h.
  *
  * Without an output length a request gives the one token that its prefill
  * makes.  A namespace is a string or an integer ("7" and 7 differ); prompts
@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "trace/jsonl.h"
+#include "trace/turns.h"
 
 static const char *const TIME[]   = {"timestamp", "created_time", NULL};
 static const char *const PROMPT[] = {"prompt_token_ids", NULL};
@@ -64,15 +65,26 @@ static pl_status_t read_space(const pl_jsonl_t *jsonl, uint64_t *name_space_p)
     return PL_OK;
 }
 
+typedef struct reading {
+    pl_trace_rows_t *rows;
+    pl_turn_names_t names;
+    size_t first; /* row of this file */
+} reading_t;
+
 /* Times on all lines or on none: half of them has no order. */
 static pl_status_t check_time(const pl_jsonl_t *jsonl,
                               const pl_trace_row_t *row,
-                              const pl_trace_rows_t *rows)
+                              const reading_t *reading)
 {
-    const pl_trace_row_t *first = rows->row.items;
+    const pl_trace_rows_t *rows = reading->rows;
+    const pl_trace_row_t *first;
 
-    if ((rows->row.n == 0) || ((first->time_ns == PL_TRACE_NO_TIME) ==
-                               (row->time_ns == PL_TRACE_NO_TIME))) {
+    if (rows->row.n == reading->first) {
+        return PL_OK;
+    }
+    first = &rows->row.items[reading->first];
+    if ((first->time_ns == PL_TRACE_NO_TIME) ==
+        (row->time_ns == PL_TRACE_NO_TIME)) {
         return PL_OK;
     }
     return pl_trace_bad(jsonl->source, jsonl->number,
@@ -84,13 +96,18 @@ static pl_status_t check_time(const pl_jsonl_t *jsonl,
 
 static pl_status_t read_row(const pl_jsonl_t *jsonl, void *context)
 {
-    pl_trace_rows_t *rows = context;
+    reading_t *reading    = context;
+    pl_trace_rows_t *rows = reading->rows;
     pl_trace_row_t row    = {.line = jsonl->number};
+    bool waits            = false;
 
     row.time_ns       = PL_TRACE_NO_TIME;
     row.output_tokens = 1;
     PL_TRY(pl_jsonl_time(jsonl, TIME, true, &row.time_ns));
-    PL_TRY(check_time(jsonl, &row, rows));
+    PL_TRY(pl_turns_read(&reading->names, jsonl, rows, &row, &waits));
+    if (!waits) {
+        PL_TRY(check_time(jsonl, &row, reading));
+    }
     PL_TRY(pl_jsonl_count(jsonl, OUTPUT, 0, true, &row.output_tokens));
     PL_TRY(read_space(jsonl, &row.name_space));
     PL_TRY(read_prompt(jsonl, &row, rows));
@@ -100,13 +117,21 @@ static pl_status_t read_row(const pl_jsonl_t *jsonl, void *context)
 static pl_status_t read_rows(const pl_trace_source_t *source,
                              pl_trace_rows_t *rows)
 {
-    return pl_jsonl_each(source, read_row, rows);
+    reading_t reading  = {.rows = rows, .first = rows->row.n};
+    pl_status_t status = pl_jsonl_each(source, read_row, &reading);
+
+    if (status == PL_OK) {
+        status = pl_turns_resolve(&reading.names, source, rows);
+    }
+    pl_turns_free(&reading.names);
+    return status;
 }
 
 const pl_trace_reader_t pl_trace_reader_tokens = {
     .name         = "tokens",
     .marks        = "JSON lines with \"prompt_token_ids\"",
-    .block_tokens = 0,
+    .has_tokens   = true,
+    .has_prefixes = true,
     .recognises   = recognises,
     .read         = read_rows,
 };

@@ -77,20 +77,35 @@ static pl_status_t contradiction(const pl_trace_source_t *source, int64_t line,
                         (long long)known->line, REMEDY);
 }
 
-pl_status_t pl_trie_add(pl_trie_t *trie, const pl_trace_source_t *source,
-                        int64_t line, const uint64_t *ids, size_t n)
+static pl_status_t other_size(const pl_trace_source_t *source,
+                              const pl_trace_row_t *row,
+                              const pl_id_place_t *known)
 {
-    for (size_t i = 0; i < n; i++) {
+    return pl_trace_bad(source, row->line,
+                        "hash id %" PRIu64 " stands for %d tokens: expected %d "
+                        "as on line %lld; fix \"block_size\", or number blocks "
+                        "of another size differently",
+                        known->id, (int)row->block_tokens, (int)known->size,
+                        (long long)known->line);
+}
+
+pl_status_t pl_trie_add(pl_trie_t *trie, const pl_trace_source_t *source,
+                        const pl_trace_row_t *row, const uint64_t *ids)
+{
+    for (size_t i = 0; i < row->n; i++) {
         uint64_t parent = i > 0 ? ids[i - 1] : 0;
         pl_id_place_t *place;
 
         PL_TRY(make_room(trie));
         place = place_of(trie->places, trie->capacity, ids[i]);
         if (place->depth == 0) {
-            *place = (pl_id_place_t){ids[i], parent, line, i + 1};
+            *place = (pl_id_place_t){ids[i], parent, row->line, i + 1,
+                                     row->block_tokens};
             trie->n++;
         } else if ((place->depth != i + 1) || (place->parent != parent)) {
-            return contradiction(source, line, place, ids, i);
+            return contradiction(source, row->line, place, ids, i);
+        } else if (place->size != row->block_tokens) {
+            return other_size(source, row, place);
         }
     }
     return PL_OK;

@@ -17,6 +17,7 @@ typedef struct pl_id_place {
     uint64_t parent; /* the id before it; nothing at depth 1 */
     int64_t line;    /* where it came first */
     size_t depth;    /* from 1; 0 = this entry is free */
+    int32_t size;    /* tokens it stands for, besides those before it */
 } pl_id_place_t;
 
 typedef struct pl_trie {
@@ -30,6 +31,6 @@ void pl_trie_free(pl_trie_t *trie);
 /* Enter the ids of one row; reports the first that contradicts an earlier
  * one.  PL_OK, PL_ERR_INPUT, PL_ERR_MEMORY. */
 pl_status_t pl_trie_add(pl_trie_t *trie, const pl_trace_source_t *source,
-                        int64_t line, const uint64_t *ids, size_t n);
+                        const pl_trace_row_t *row, const uint64_t *ids);
 
 #endif /* PL_TRACE_TRIE_H */

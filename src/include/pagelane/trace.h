@@ -6,14 +6,20 @@
  * never touches a token).  Equal page keys mean equal tokens; the tree makes
  * prefixes of them.
  *
- * Formats, recognised by content (one reader file each in src/trace/):
+ * Formats, recognised by content (one reader file each in src/trace/; their
+ * fields are in docs/traces.md):
  *   mooncake  JSONL {timestamp ms, input_length, output_length, hash_ids[]};
- *             an id stands for a block of 512 tokens and all before it; also
- *             created_time, input_tokens, output_tokens
+ *             an id stands for a block of 512 tokens (or block_size) and all
+ *             before it; with sessions, delays and wait_for
+ *   bailian   JSONL {chat_id, parent_chat_id, timestamp s, ..., hash_ids[]} of
+ *             16 tokens
+ *   agentic   sessions {requests: [{t s, in, out, hash_ids[], think_time}]}
+ *   csv       named columns: Azure's, BurstGPT's, Vidur's; no prefixes
  *   tokens    JSONL {prompt_token_ids[], [output_length or output_tokens or
  *             max_tokens, else 1], [timestamp ms], [namespace]}
  *   prompts   one object {"prompts": [[token, ...], ...]}: all arrive at time 0
  *             and generate as many tokens as max_new says, 16 if it says none
+ * Any of them may be packed by gzip or zstd.
  * Lines are sorted by arrival (a warning tells if they were not), an output
  * length of 0 counts as 1, unknown fields are passed over.
  */
@@ -58,7 +64,7 @@ typedef struct pl_request {
     int32_t output_tokens; /* tokens to generate, >= 1 */
     uint64_t name_space;   /* prompts share pages only within one; 0 = none */
     int64_t line;          /* line of the file it stands on, from 1; of the
-                              prompts format: its number, from 1 */
+                              prompts and agentic formats: its number, from 1 */
     const int32_t *after;  /* [n_after] requests it waits for: ascending, all
                               less than its own index; borrowed */
     int32_t n_after;
@@ -68,15 +74,21 @@ typedef struct pl_request {
 
 typedef struct pl_trace_params {
     const char *path;
+    const char *const *more; /* [n_more] files whose requests join them by
+                                time; borrowed during open.  The ids of one file
+                                are not those of another */
+    int32_t n_more;
+    double speedup;        /* > 0: times and delays are divided by it */
     int64_t offset;        /* requests to skip at the start */
     int64_t limit;         /* requests to take after that; -1 = all */
-    int32_t block_tokens;  /* tokens a block id stands for; 0 = the file's own
-                              (512).  A smaller one scales lengths down by
-                              block_tokens/512, rounding up; a prompt keeps its
+    int32_t block_tokens;  /* tokens a block id stands for; 0 = the file's own.
+                              A smaller one scales lengths down by
+                              block_tokens/own, rounding up; a prompt keeps its
                               last partial block */
     int32_t passes;        /* >= 1: the requests again, from 1 ms after the
                               last arrival */
-    bool paced;            /* false: all arrive at time 0 */
+    bool paced;            /* false: all arrive at time 0, or at once when those
+                              they wait for have ended */
     int32_t max_new;       /* cap of output_tokens, once scaled; 0 = none */
     int32_t vocab_size;    /* tokens of expanded ids are 0 .. vocab_size-1 */
     const int32_t *banned; /* ids never expanded to (end of sequence), borrowed
@@ -100,8 +112,15 @@ PL_API PL_MUST_CHECK pl_status_t pl_trace_open(const pl_trace_params_t *params,
                                                pl_trace_t **trace_p);
 PL_API void pl_trace_close(pl_trace_t *trace); /* NULL is allowed */
 
+/* The name of the format; "mixed" of files of several. */
 PL_API const char *pl_trace_format(const pl_trace_t *trace);
-PL_API int32_t pl_trace_block_tokens(const pl_trace_t *trace); /* 0: tokens */
+
+/* What a block id stands for at most; 0: the file has tokens. */
+PL_API int32_t pl_trace_block_tokens(const pl_trace_t *trace);
+
+/* Does the file tell which prompts begin alike?  If not (csv), every prompt is
+ * another one, and no hit rate says anything. */
+PL_API bool pl_trace_has_prefixes(const pl_trace_t *trace);
 PL_API int32_t pl_trace_count(const pl_trace_t *trace);
 
 /* Request i of 0 .. count-1, in order of arrival; borrowed. */

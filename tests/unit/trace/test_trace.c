@@ -260,9 +260,6 @@ START_TEST(warnings)
     } CASES[] = {
         {ROW(0, 1, 1, "1") ROW(0, 1, 0, "1") ROW(0, 1, 0, "1"),
          "t.jsonl:2: output length 0"},
-        {"{\"timestamp\":0,\"input_length\":5,\"output_length\":1,"
-         "\"hash_ids\":[3],\"session_id\":1,\"delay\":5}\n",
-         "t.jsonl:1: \"session_id\" is passed over"},
         {"{\"prompt_token_ids\":[1]}", "no timestamps"},
     };
 
