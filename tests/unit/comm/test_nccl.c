@@ -438,7 +438,9 @@ static pl_status_t look(work_t *work, pl_comm_t *comm)
     COMM_CHECK(notes, comm, pl_comm_gather(comm, &gather) == PL_OK);
     COMM_CHECK(notes, comm, watch->look(watch->context, 0.1) == PL_OK);
     COMM_CHECK(notes, comm, pl_comm_barrier(comm) == PL_OK);
-    fake.is_ill = work->look_s < 1;
+    if (comm->rank == 0) {
+        fake.is_ill = work->look_s < 1;
+    }
     COMM_CHECK(notes, comm, pl_comm_barrier(comm) == PL_OK);
     work->got[comm->rank] = watch->look(watch->context, work->look_s);
     COMM_CHECK(notes, comm, watch->look(watch->context, 0.1) == PL_ERR_COMM);
