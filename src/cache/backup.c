@@ -24,7 +24,7 @@ static void fill_owners(pl_hicache_t *cache, pl_cache_copy_t *copy)
 /* Host pages in the recorded owners' lanes; other copies may make room, as the
  * policy says. */
 static pl_status_t take_host(pl_hicache_t *cache, const pl_node_t *node,
-                             pl_cache_copy_t *copy)
+                             const pl_node_t *end, pl_cache_copy_t *copy)
 {
     pl_cache_tier_t *tier = &cache->tiers[PL_TREE_HOST];
     pl_status_t status =
@@ -35,7 +35,7 @@ static pl_status_t take_host(pl_hicache_t *cache, const pl_node_t *node,
     }
     (void)pl_lanes_deficits(tier->lanes, copy->owners, copy->n_pages,
                             tier->deficits);
-    PL_TRY(pl_cache_evict_host(cache, tier->deficits, node));
+    PL_TRY(pl_cache_evict_host(cache, tier->deficits, node, end));
     return pl_lanes_alloc(tier->lanes, copy->owners, copy->n_pages, copy->host);
 }
 
@@ -78,7 +78,7 @@ static pl_status_t begin(pl_hicache_t *cache, pl_node_t *node,
 }
 
 pl_status_t pl_cache_backup(pl_hicache_t *cache, pl_node_t *node,
-                            pl_cache_copy_kind_t kind)
+                            const pl_node_t *end, pl_cache_copy_kind_t kind)
 {
     pl_cache_copy_t copy;
     pl_meta_t meta;
@@ -99,7 +99,7 @@ pl_status_t pl_cache_backup(pl_hicache_t *cache, pl_node_t *node,
         status = pl_cache_no_memory(cache, "what a host copy records");
         goto err_clear;
     }
-    PL_TRY_GOTO(status, take_host(cache, node, &copy), err_clear_meta);
+    PL_TRY_GOTO(status, take_host(cache, node, end, &copy), err_clear_meta);
     memcpy(meta.pages, copy.host, (size_t)copy.n_pages * sizeof(*meta.pages));
     return begin(cache, node, &copy, meta);
 
@@ -164,7 +164,8 @@ pl_status_t pl_hicache_prompt_done(pl_hicache_t *cache, pl_node_t *last)
             continue;
         }
         if (has_base(cache, node)) {
-            pl_status_t status = pl_cache_backup(cache, node, PL_COPY_BACKUP);
+            pl_status_t status =
+                pl_cache_backup(cache, node, last, PL_COPY_BACKUP);
 
             if ((status != PL_OK) && (status != PL_REFUSED_SHORT)) {
                 return status;

@@ -270,7 +270,7 @@ static pl_status_t back_up_prefix(pl_hicache_t *cache, const pl_node_t *leaf)
         if (top == NULL) {
             return PL_OK;
         }
-        status = pl_cache_backup(cache, top, PL_COPY_PREFIX);
+        status = pl_cache_backup(cache, top, leaf, PL_COPY_PREFIX);
     }
     return status == PL_REFUSED_SHORT ? PL_OK : status;
 }
@@ -287,7 +287,8 @@ static pl_status_t evict_leaf(const hunt_t *hunt, pl_node_t *leaf)
         return pl_cache_drop_device(cache, leaf);
     }
     if (cache->params.write_policy == PL_WRITE_BACK) {
-        pl_status_t status = pl_cache_backup(cache, leaf, PL_COPY_WRITE_BACK);
+        pl_status_t status =
+            pl_cache_backup(cache, leaf, leaf, PL_COPY_WRITE_BACK);
 
         if (status != PL_REFUSED_SHORT) {
             return status == PL_OK ? back_up_prefix(cache, leaf) : status;
@@ -342,7 +343,7 @@ pl_status_t pl_cache_evict_device(pl_hicache_t *cache, const int32_t *deficits)
 }
 
 pl_status_t pl_cache_evict_host(pl_hicache_t *cache, const int32_t *deficits,
-                                const pl_node_t *whom)
+                                const pl_node_t *whom, const pl_node_t *end)
 {
     pl_cache_tier_t *tier = &cache->tiers[PL_TREE_HOST];
     hunt_t hunt           = {cache, PL_TREE_HOST, UINT64_MAX, NULL, deficits};
@@ -350,7 +351,7 @@ pl_status_t pl_cache_evict_host(pl_hicache_t *cache, const int32_t *deficits,
     if ((whom != pl_tree_root(cache->tree)) && pl_tree_compares(cache->tree)) {
         hunt.limit = pl_tree_value(cache->tree, whom, PL_TREE_HOST);
     } else if (whom != pl_tree_root(cache->tree)) {
-        hunt.keep = whom;
+        hunt.keep = end;
     }
 
     memcpy(tier->need, deficits,

@@ -81,7 +81,7 @@ static pl_status_t make_room(pl_hicache_t *cache, const pl_cache_fetch_t *fetch)
                            tier->deficits)) {
         return PL_OK;
     }
-    return pl_cache_evict_host(cache, tier->deficits, prefix.last);
+    return pl_cache_evict_host(cache, tier->deficits, prefix.last, prefix.last);
 }
 
 /* Shorten the fetch to what there is room for; 0: not worth it. */

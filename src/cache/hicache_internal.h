@@ -156,9 +156,9 @@ pl_status_t pl_cache_take(pl_hicache_t *cache, const pl_owner_t *owners,
 pl_status_t pl_cache_evict_device(pl_hicache_t *cache, const int32_t *deficits);
 /* Drop host copies for deficits[lane], to make room for a node (or below it):
  * of what the policy ranks below it, or, if its values do not compare so, of
- * what does not stand before it.  The root: of all. */
+ * what does not lie on the path to `end`.  The root: of all. */
 pl_status_t pl_cache_evict_host(pl_hicache_t *cache, const int32_t *deficits,
-                                const pl_node_t *whom);
+                                const pl_node_t *whom, const pl_node_t *end);
 /* Drop a node's copy in the device tier / in the host tier; a node that has no
  * other copy leaves the tree (it has no children then). */
 pl_status_t pl_cache_drop_device(pl_hicache_t *cache, pl_node_t *node);
@@ -175,10 +175,10 @@ bool pl_cache_is_pinned_below(const pl_node_t *node);
 
 /* --- backup.c */
 
-/* Begin a backup of a node without host copy.  PL_OK, PL_REFUSED_SHORT (no
- * room; nothing but host copies dropped), PL_ERR_*. */
+/* Begin a backup of a node without host copy, on the path to `end`.  PL_OK,
+ * PL_REFUSED_SHORT (no room; nothing but host copies dropped), PL_ERR_*. */
 pl_status_t pl_cache_backup(pl_hicache_t *cache, pl_node_t *node,
-                            pl_cache_copy_kind_t kind);
+                            const pl_node_t *end, pl_cache_copy_kind_t kind);
 
 /* --- store.c */
 

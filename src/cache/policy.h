@@ -51,7 +51,7 @@ typedef struct pl_pick {
     int64_t (*free_pages)(const void *context, int lane);
     const void *context;
     /* The parent of the last victim, if it has become a leaf, else NULL: if it
-     * stands before the walk it missed its turn, and has it next. */
+     * stands before the walk it missed its turn. */
     struct pl_node *rest;
     pl_spot_t at[2]; /* by queue: all up to here had their turn */
 } pl_pick_t;

@@ -49,12 +49,7 @@ static pl_node_t *lane_pick(pl_tree_t *tree, pl_pick_t *pick)
     pl_node_t *leaf;
 
     /* What stands up to pick->at cannot help; but a new leaf may. */
-    if ((pick->rest != NULL) &&
-        pl_stands_before(pick->rest, which, pick->at[0])) {
-        pick->at[0] = pl_spot_of(pick->rest, which);
-        pick->at[0].id--;
-    }
-    pick->rest = NULL;
+    pl_pick_rewind(pick, 0);
     find_short(tree, pick, is_short);
     leaf = pl_tree_after(tree, which, pick->at[0].value, pick->at[0].id);
     for (; (leaf != NULL) && (n_seen < MOST_LOOKED_AT) &&

@@ -13,21 +13,27 @@ enum {
     ENOUGH_USES   = 2   /* to pass from the small queue to the main one */
 };
 
-/* What was the first page of a node, by its chain hash. */
+/* The first page of a node that left the small queue, by its chain hash. */
 typedef struct ghost {
     uint64_t chain;
-    int32_t n_pages; /* 0: has come back */
+    int64_t number; /* of all that ever were */
+    int64_t older, newer;
+    int32_t n_pages; /* of the node */
 } ghost_t;
 
-/* Entries begun .. ended - 1 lie in a ring, oldest first; `slots` finds the
- * newest of a chain (open addressing; entry number + 1, 0: free). */
+/* A queue of ghosts, found by chain (open addressing).  Each counts a page at
+ * least, so that there are never more than pages.  Indices begin at 1; 0: none.
+ */
 typedef struct ghosts {
-    ghost_t *ring;
+    ghost_t *items;
     int64_t *slots;
-    int64_t n_ring, n_slots; /* n_slots is a power of two */
-    int64_t begun, ended;
+    int64_t n_slots; /* a power of two */
+    int64_t oldest, newest;
+    int64_t unused;  /* a list by `newer` of those given back */
+    int64_t n_items; /* used so far */
+    int64_t n_ever;
     int64_t most_pages, pages;
-    uint64_t sum; /* of the entries' hashes: the queue's own hash */
+    uint64_t sum; /* of their hashes: the queue's own hash */
 } ghosts_t;
 
 typedef struct s3fifo {
@@ -42,32 +48,24 @@ typedef struct s3fifo {
 
 static void ghosts_close(ghosts_t *ghosts)
 {
-    free(ghosts->ring);
+    free(ghosts->items);
     free(ghosts->slots);
 }
 
-/* An entry counts a page at least, so there are never more than pages; gaps are
- * dropped when the ring is full. */
 static pl_status_t ghosts_open(ghosts_t *ghosts, int64_t most_pages)
 {
     ghosts->most_pages = most_pages;
-    ghosts->n_ring     = most_pages + 1;
     ghosts->n_slots    = 4;
-    while (ghosts->n_slots < 2 * ghosts->n_ring) {
+    while (ghosts->n_slots < 2 * most_pages) {
         ghosts->n_slots *= 2;
     }
-    ghosts->ring  = calloc((size_t)ghosts->n_ring, sizeof(*ghosts->ring));
+    ghosts->items = calloc((size_t)most_pages + 1, sizeof(*ghosts->items));
     ghosts->slots = calloc((size_t)ghosts->n_slots, sizeof(*ghosts->slots));
-    if ((ghosts->ring == NULL) || (ghosts->slots == NULL)) {
+    if ((ghosts->items == NULL) || (ghosts->slots == NULL)) {
         ghosts_close(ghosts);
         return PL_ERR_MEMORY;
     }
     return PL_OK;
-}
-
-static ghost_t *entry(const ghosts_t *ghosts, int64_t number)
-{
-    return &ghosts->ring[number % ghosts->n_ring];
 }
 
 static int64_t home_slot(const ghosts_t *ghosts, uint64_t chain)
@@ -81,7 +79,7 @@ static int64_t find_slot(const ghosts_t *ghosts, uint64_t chain)
     int64_t at = home_slot(ghosts, chain);
 
     while ((ghosts->slots[at] != 0) &&
-           (entry(ghosts, ghosts->slots[at] - 1)->chain != chain)) {
+           (ghosts->items[ghosts->slots[at]].chain != chain)) {
         at = (at + 1) & (ghosts->n_slots - 1);
     }
     return at;
@@ -95,7 +93,7 @@ static void free_slot(ghosts_t *ghosts, int64_t gap)
     for (int64_t at = (gap + 1) & mask; ghosts->slots[at] != 0;
          at         = (at + 1) & mask) {
         int64_t home =
-            home_slot(ghosts, entry(ghosts, ghosts->slots[at] - 1)->chain);
+            home_slot(ghosts, ghosts->items[ghosts->slots[at]].chain);
 
         if (((at - home) & mask) >= ((at - gap) & mask)) {
             ghosts->slots[gap] = ghosts->slots[at];
@@ -105,59 +103,73 @@ static void free_slot(ghosts_t *ghosts, int64_t gap)
     ghosts->slots[gap] = 0;
 }
 
-static uint64_t hash_entry(const ghost_t *ghost, int64_t number)
+static uint64_t hash_ghost(const ghost_t *ghost)
 {
-    return pl_fold64(pl_fold64(ghost->chain, (uint64_t)number),
+    return pl_fold64(pl_fold64(ghost->chain, (uint64_t)ghost->number),
                      (uint64_t)ghost->n_pages);
 }
 
-/* The entry is of use no more. */
-static void forget(ghosts_t *ghosts, int64_t number)
+static void forget(ghosts_t *ghosts, int64_t which)
 {
-    ghost_t *ghost = entry(ghosts, number);
+    ghost_t *ghost = &ghosts->items[which];
 
-    if (ghost->n_pages == 0) {
-        return;
-    }
     free_slot(ghosts, find_slot(ghosts, ghost->chain));
-    ghosts->sum -= hash_entry(ghost, number);
+    *(ghost->older != 0 ? &ghosts->items[ghost->older].newer
+                        : &ghosts->oldest) = ghost->newer;
+    *(ghost->newer != 0 ? &ghosts->items[ghost->newer].older
+                        : &ghosts->newest) = ghost->older;
+    ghosts->sum -= hash_ghost(ghost);
     ghosts->pages -= ghost->n_pages;
-    ghost->n_pages = 0;
+    ghost->newer   = ghosts->unused;
+    ghosts->unused = which;
 }
 
-static void drop_oldest(ghosts_t *ghosts)
-{
-    forget(ghosts, ghosts->begun++);
-}
-
+/* Was the chain among them?  It is not any more. */
 static bool ghosts_take(ghosts_t *ghosts, uint64_t chain)
 {
-    int64_t slot = find_slot(ghosts, chain);
+    int64_t which = ghosts->slots[find_slot(ghosts, chain)];
 
-    if (ghosts->slots[slot] == 0) {
-        return false;
+    if (which != 0) {
+        forget(ghosts, which);
     }
-    forget(ghosts, ghosts->slots[slot] - 1);
-    return true;
+    return which != 0;
+}
+
+static int64_t unused_item(ghosts_t *ghosts)
+{
+    int64_t which = ghosts->unused;
+
+    if (which == 0) {
+        return ++ghosts->n_items;
+    }
+    ghosts->unused = ghosts->items[which].newer;
+    return which;
 }
 
 static void ghosts_add(ghosts_t *ghosts, uint64_t chain, int32_t n_pages)
 {
-    int64_t number = ghosts->ended;
+    ghost_t *ghost;
+    int64_t which;
 
     (void)ghosts_take(ghosts, chain); /* it is younger now */
     if (n_pages > ghosts->most_pages) {
         return;
     }
-    while ((ghosts->pages + n_pages > ghosts->most_pages) ||
-           (ghosts->ended - ghosts->begun == ghosts->n_ring)) {
-        drop_oldest(ghosts);
+    while (ghosts->pages + n_pages > ghosts->most_pages) {
+        forget(ghosts, ghosts->oldest);
     }
-    *entry(ghosts, number)                  = (ghost_t){chain, n_pages};
-    ghosts->slots[find_slot(ghosts, chain)] = number + 1;
-    ghosts->ended++;
+    which                                   = unused_item(ghosts);
+    ghost                                   = &ghosts->items[which];
+    *ghost                                  = (ghost_t){.chain   = chain,
+                                                        .number  = ghosts->n_ever++,
+                                                        .older   = ghosts->newest,
+                                                        .n_pages = n_pages};
+    *(ghost->older != 0 ? &ghosts->items[ghost->older].newer
+                        : &ghosts->oldest)  = which;
+    ghosts->newest                          = which;
+    ghosts->slots[find_slot(ghosts, chain)] = which;
     ghosts->pages += n_pages;
-    ghosts->sum += hash_entry(entry(ghosts, number), number);
+    ghosts->sum += hash_ghost(ghost);
 }
 
 /* ---- queues ---- */
@@ -265,15 +277,8 @@ static pl_node_t *turn(const pl_tree_t *tree, pl_pick_t *pick)
 {
     const struct s3fifo_tier *tier = tier_of(tree, pick->which);
     bool is_large = tier->pages[SMALL] * 100 >= tier->capacity * SMALL_PERCENT;
-    pl_node_t *leaf = pick->rest;
+    pl_node_t *leaf = oldest_of(tree, pick, is_large ? SMALL : MAIN);
 
-    pick->rest = NULL;
-    if ((leaf != NULL) &&
-        pl_stands_before(leaf, pick->which,
-                         pick->at[leaf->rank[pick->which].queue])) {
-        return leaf;
-    }
-    leaf = oldest_of(tree, pick, is_large ? SMALL : MAIN);
     return leaf != NULL ? leaf : oldest_of(tree, pick, is_large ? MAIN : SMALL);
 }
 
@@ -297,8 +302,12 @@ static bool spare(pl_tree_t *tree, pl_node_t *leaf, int which)
 
 static pl_node_t *s3fifo_pick(pl_tree_t *tree, pl_pick_t *pick)
 {
-    pl_node_t *leaf = turn(tree, pick);
+    pl_node_t *leaf;
 
+    if (pick->rest != NULL) {
+        pl_pick_rewind(pick, pick->rest->rank[pick->which].queue);
+    }
+    leaf = turn(tree, pick);
     while ((leaf != NULL) && (!pick->helps(pick->context, leaf) ||
                               spare(tree, leaf, pick->which))) {
         leaf = turn(tree, pick);
@@ -318,8 +327,7 @@ static uint64_t s3fifo_hash(const void *state)
 
         h = pl_fold64(h, (uint64_t)tier->pages[SMALL]);
         h = pl_fold64(h, (uint64_t)tier->pages[MAIN]);
-        h = pl_fold64(h, (uint64_t)tier->ghosts.begun);
-        h = pl_fold64(h, (uint64_t)tier->ghosts.ended);
+        h = pl_fold64(h, (uint64_t)tier->ghosts.n_ever);
         h = pl_fold64(h, tier->ghosts.sum);
     }
     return h;
@@ -330,15 +338,14 @@ static const char *ghosts_fault(const ghosts_t *ghosts)
     int64_t pages   = 0;
     int64_t n_found = 0;
 
-    for (int64_t i = ghosts->begun; i < ghosts->ended; i++) {
-        const ghost_t *ghost = entry(ghosts, i);
+    for (int64_t i = ghosts->oldest; i != 0; i = ghosts->items[i].newer) {
+        const ghost_t *ghost = &ghosts->items[i];
 
-        pages += ghost->n_pages;
-        if ((ghost->n_pages > 0) &&
-            (ghosts->slots[find_slot(ghosts, ghost->chain)] != i + 1)) {
+        if (ghosts->slots[find_slot(ghosts, ghost->chain)] != i) {
             return "s3fifo: a ghost cannot be found";
         }
-        n_found += ghost->n_pages > 0 ? 1 : 0;
+        pages += ghost->n_pages;
+        n_found++;
     }
     for (int64_t i = 0; i < ghosts->n_slots; i++) {
         n_found -= ghosts->slots[i] != 0 ? 1 : 0;

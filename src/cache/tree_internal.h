@@ -76,6 +76,9 @@ static inline pl_spot_t pl_spot_of(const pl_node_t *leaf, int which)
 
 /* Does the leaf stand before the place? */
 bool pl_stands_before(const pl_node_t *leaf, int which, pl_spot_t place);
+/* If the parent of the last victim stands before the walk of its queue, the
+ * walk goes on from there: it missed its turn. */
+void pl_pick_rewind(pl_pick_t *pick, int queue);
 /* The next leaf that helps, lowest first: a policy's pick whose values say all.
  */
 pl_node_t *pl_pick_in_order(pl_tree_t *tree, pl_pick_t *pick);

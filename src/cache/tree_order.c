@@ -162,26 +162,33 @@ bool pl_stands_before(const pl_node_t *leaf, int which, pl_spot_t place)
     return is_below(leaf, which, place.value, place.id);
 }
 
+void pl_pick_rewind(pl_pick_t *pick, int queue)
+{
+    pl_node_t *leaf = pick->rest;
+
+    pick->rest = NULL;
+    if ((leaf != NULL) &&
+        pl_stands_before(leaf, pick->which, pick->at[queue])) {
+        pick->at[queue] = pl_spot_of(leaf, pick->which);
+        pick->at[queue].id--;
+    }
+}
+
 pl_node_t *pl_pick_in_order(pl_tree_t *tree, pl_pick_t *pick)
 {
     int which     = pick->which;
     pl_spot_t *at = &pick->at[0];
+    pl_node_t *leaf;
 
-    for (;;) {
-        pl_node_t *leaf = pick->rest;
-
-        pick->rest = NULL;
-        if ((leaf == NULL) || !pl_stands_before(leaf, which, *at)) {
-            leaf = pl_tree_after(tree, which, at->value, at->id);
-            if ((leaf == NULL) || (leaf->link[which].value >= pick->limit)) {
-                return NULL;
-            }
-            *at = pl_spot_of(leaf, which);
+    pl_pick_rewind(pick, 0);
+    do {
+        leaf = pl_tree_after(tree, which, at->value, at->id);
+        if ((leaf == NULL) || (leaf->link[which].value >= pick->limit)) {
+            return NULL;
         }
-        if (pick->helps(pick->context, leaf)) {
-            return leaf;
-        }
-    }
+        *at = pl_spot_of(leaf, which);
+    } while (!pick->helps(pick->context, leaf));
+    return leaf;
 }
 
 pl_node_t *pl_tree_pick(pl_tree_t *tree, pl_pick_t *pick, int32_t *from_p)

@@ -15,7 +15,7 @@
 #include "support/check_main.h"
 #include "support/seed.h"
 
-enum { N_STEPS = 5000 };
+enum { N_STEPS = 5000, N_STEPS_OF_OTHERS = 800 };
 
 static const int lanes[] = {1, 2, 3, 4, 8};
 
@@ -46,8 +46,11 @@ static void add_totals(const world_t *w)
 }
 
 static void use_a_cache(world_t *w, uint64_t seed, int number, int n_lanes,
-                        pl_write_policy_t policy, int32_t host_share)
+                        const pl_policy_ops_t *evict, pl_write_policy_t policy,
+                        int32_t host_share)
 {
+    int n_steps = evict == &pl_policy_lru ? N_STEPS : N_STEPS_OF_OTHERS;
+
     int32_t device             = 24 / n_lanes + 3;
     pl_hicache_params_t params = {
         .page_tokens           = 16,
@@ -57,11 +60,11 @@ static void use_a_cache(world_t *w, uint64_t seed, int number, int n_lanes,
         .write_policy          = policy,
         .hot_threshold         = 2,
         .load_threshold_tokens = number % 3 == 0 ? 32 : 1,
-        .policy                = &pl_policy_lru,
+        .policy                = evict,
     };
 
     world_open(w, seed, number, params);
-    for (int i = 0; i < N_STEPS; i++) {
+    for (int i = 0; i < n_steps; i++) {
         world_step(w);
     }
     add_totals(w);
@@ -78,8 +81,10 @@ START_TEST(random_use_keeps_every_law)
     for (size_t c = 0; c < sizeof(lanes) / sizeof(lanes[0]); c++) {
         for (int policy = 0; policy < 3; policy++) {
             for (int h = 0; h < 4; h++) {
-                use_a_cache(&w, seed, number++, lanes[c],
-                            (pl_write_policy_t)policy, host_shares[h]);
+                for (int e = 0; pl_policy_at(e) != NULL; e++) {
+                    use_a_cache(&w, seed, number++, lanes[c], pl_policy_at(e),
+                                (pl_write_policy_t)policy, host_shares[h]);
+                }
             }
         }
     }

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/hash.h"
+
 static uint64_t below(world_t *w, uint64_t n)
 {
     return pl_rng_below(&w->rng, n);
@@ -95,6 +97,8 @@ static pl_status_t survey_node(void *context, const pl_node_t *node)
     uint64_t chain   = node->parent->parent == NULL
                            ? pl_tree_chain_start(node->name_space)
                            : node->parent->chain;
+    bool may_move    = (w->params.policy != &pl_policy_lru) &&
+                    (w->params.write_policy == PL_WRITE_BACK);
 
     for (int32_t i = 0; i < node->n_pages; i++) {
         place_t now = {0, PL_NO_PAGE, -1};
@@ -118,8 +122,10 @@ static pl_status_t survey_node(void *context, const pl_node_t *node)
         was = place_at(w->places, chain);
         if (was->chain == chain) {
             /* A host copy may come or go, but none moves.  (An extend may evict
-             * a page and compute it anew.) */
-            LAW(w, (was->host < 0) || (now.host < 0) ||
+             * a page and compute it anew; and where a tier has an order of
+             * its own, a copy may make room for another write-back, and then
+             * be written back itself.) */
+            LAW(w, (was->host < 0) || (now.host < 0) || may_move ||
                        ((was->host == now.host) && (was->owner == now.owner)));
         }
     }
@@ -247,18 +253,22 @@ static void try_load(world_t *w, request_t *request)
     run_from(w, request, true);
 }
 
-static void make_prompt(world_t *w, request_t *request)
+/* Prompt `number` of the world: the same whenever it is asked for. */
+static void make_prompt(const world_t *w, int number, request_t *request)
 {
+    pl_rng_t rng = pl_rng_seed(
+        pl_mix64(w->seed + ((uint64_t)w->number << 32) + (uint64_t)number));
     uint64_t chain;
 
     memset(request, 0, sizeof(*request));
     request->used       = true;
-    request->name_space = below(w, 8) == 0 ? 1 : 0;
-    request->n          = 1 + (int)below(w, MOST_PAGES);
+    request->name_space = pl_rng_below(&rng, 8) == 0 ? 1 : 0;
+    request->n          = 1 + (int)pl_rng_below(&rng, MOST_PAGES);
     chain               = pl_tree_chain_start(request->name_space);
     for (int i = 0; i < request->n; i++) {
         /* Few words, most of them the first: prompts share prefixes. */
-        uint64_t word = chance(w, 65) ? 0 : below(w, 3);
+        uint64_t word =
+            pl_rng_below(&rng, 100) < 65 ? 0 : pl_rng_below(&rng, 3);
 
         request->keys[i]   = (pl_page_key_t){word, (uint64_t)i};
         chain              = pl_tree_chain_next(chain, request->keys[i]);
@@ -278,7 +288,7 @@ static void begin_request(world_t *w)
     if (request == NULL) {
         return;
     }
-    make_prompt(w, request);
+    make_prompt(w, w->n_prompts, request);
     match = request->match;
     for (int s = 0; s < SIDES; s++) {
         pl_hicache_at(cache_of(w, s), w->step,
@@ -286,9 +296,12 @@ static void begin_request(world_t *w)
         LAW(w,
             pl_hicache_match(cache_of(w, s), request->name_space, request->keys,
                              request->n, &match[s], &below_threshold) == PL_OK);
+        pl_hicache_passed(cache_of(w, s), w->n_prompts, request->name_space,
+                          request->keys, request->n);
         pl_hicache_lock(cache_of(w, s), match[s].device);
         pl_hicache_pin(cache_of(w, s), &match[s]);
     }
+    w->n_prompts++;
     LAW(w, (match[0].n_device == match[1].n_device) &&
                (match[0].n_total == match[1].n_total));
     if (match[0].n_total > match[0].n_device) {
@@ -550,6 +563,19 @@ void world_step(world_t *w)
     check_world(w);
 }
 
+static void read_ahead(world_t *w)
+{
+    LAW(w, pl_future_open(FORESEEN, &w->said.log, &w->future) == PL_OK);
+    for (int i = 0; i < FORESEEN; i++) {
+        request_t request;
+
+        make_prompt(w, i, &request);
+        LAW(w, pl_future_add(w->future, i, request.name_space, request.keys,
+                             request.n) == PL_OK);
+    }
+    pl_future_seal(w->future);
+}
+
 void world_open(world_t *w, uint64_t seed, int number,
                 pl_hicache_params_t params)
 {
@@ -560,6 +586,10 @@ void world_open(world_t *w, uint64_t seed, int number,
     w->rng    = pl_rng_seed(seed + (uint64_t)number);
     w->params = params;
     replay_open(&w->replay, params.n_lanes);
+    if (params.policy->foresees) {
+        read_ahead(w);
+        params.future = w->future;
+    }
     for (int s = 0; s < SIDES; s++) {
         side_t *side        = &w->sides[s];
         side->world         = w;
@@ -610,5 +640,6 @@ void world_close(world_t *w)
     for (int s = 0; s < SIDES; s++) {
         pl_hicache_close(cache_of(w, s));
     }
+    pl_future_close(w->future);
     log_capture_close(&w->said);
 }

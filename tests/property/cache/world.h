@@ -23,7 +23,8 @@ enum {
     MOST_PAGES = 14,
     REQUESTS   = 4,
     COPIES     = 64,
-    PLACES     = 2048 /* of the table by chain; a power of two */
+    FORESEEN   = 4096, /* prompts that a policy may know of */
+    PLACES     = 2048  /* of the table by chain; a power of two */
 };
 
 /* Check writes a file for each assertion: too slow for millions of them. */
@@ -84,6 +85,8 @@ typedef struct world {
     side_t sides[SIDES];
     replay_t replay; /* of the first side */
 
+    pl_future_t *future; /* NULL: the policy does not foresee */
+    int n_prompts;       /* so far */
     request_t requests[REQUESTS];
     request_t *blocked; /* waits for write-backs: nobody else goes on */
     copy_t copies[COPIES];
