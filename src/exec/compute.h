@@ -9,8 +9,13 @@
  *     reserve, begin, then for each layer: write (once per run of own pages),
  *     read; then end
  * A decode step, on the request's home:
- *     for each layer: step_layer; then step_end
+ *     for each layer: step_write, step_read; then step_end
  * A row may be read only from its stored form.
+ *
+ * Where the rows are: a compute on the host is given memory that the host
+ * reaches, and all is done when a call returns.  One that is `on_device` is
+ * given memory that its device reaches, perhaps it alone, and what it does is
+ * queued on PL_STREAM_COMPUTE, but for end and step_end, which return tokens.
  */
 #ifndef PL_EXEC_COMPUTE_H
 #define PL_EXEC_COMPUTE_H
@@ -21,6 +26,7 @@
 #include <pagelane/status.h>
 
 #include "attn/view.h"
+#include "model/transformer.h"
 #include "pool/store.h"
 
 typedef struct pl_compute pl_compute_t;
@@ -44,20 +50,20 @@ typedef struct pl_chunk {
     int32_t n_own_pages;
 } pl_chunk_t;
 
-/* Rows of own pages to be written, a run of positions. */
+/* Rows to be written in one layer, a run of positions: token t is row t mod P
+ * of the page in slot slots[t div P - first_token div P], which lies at
+ * to[store].pages + slot * to[store].stride. */
 typedef struct pl_rows {
-    const pl_store_t *store;
-    int32_t first_token; /* a multiple of the page size */
+    pl_forward_pages_t to[PL_STORES]; /* pages NULL: not in this layer */
+    const int32_t *slots;             /* one per page */
+    int32_t first_token; /* of a chunk: a multiple of the page size */
     int32_t n_tokens;
-    const int32_t *slots; /* one per page */
 } pl_rows_t;
 
 typedef struct pl_step {
     int32_t request;
     int32_t position; /* of the row to be made */
     int32_t token;    /* the token at that position */
-    const pl_store_t *store;
-    const pl_page_t *slots; /* of pages 0 .. position / page size */
 } pl_step_t;
 
 /* A request once more: from its tokens alone, on this rank alone, in pieces.
@@ -80,6 +86,9 @@ static inline bool pl_cold_is_done(const pl_cold_t *cold)
 
 typedef struct pl_compute_ops {
     const char *name;
+    /* end and step_end look at the digest; else it is 0 there unless it was
+     * taken for another reason. */
+    bool needs_digest;
 
     /* PL_ERR_MEMORY: the chunk is refused and nothing else happens with it. */
     pl_status_t (*reserve)(pl_compute_t *self, const pl_chunk_t *chunk);
@@ -94,8 +103,11 @@ typedef struct pl_compute_ops {
     pl_status_t (*end)(pl_compute_t *self, const pl_chunk_t *chunk,
                        uint64_t digest, int32_t *token_p);
 
-    pl_status_t (*step_layer)(pl_compute_t *self, const pl_step_t *step,
-                              int32_t layer);
+    pl_status_t (*step_write)(pl_compute_t *self, const pl_step_t *step,
+                              int32_t layer, const pl_rows_t *row);
+    /* views[store]: of all rows up to the one that was written */
+    pl_status_t (*step_read)(pl_compute_t *self, const pl_step_t *step,
+                             int32_t layer, const pl_view_t *views);
     /* `digest` is that of all rows held, the new one included. */
     pl_status_t (*step_end)(pl_compute_t *self, const pl_step_t *step,
                             uint64_t digest, int32_t *token_p);
@@ -118,6 +130,7 @@ typedef struct pl_compute_ops {
 
 struct pl_compute {
     const pl_compute_ops_t *ops; /* first member of every compute */
+    bool on_device;              /* see above */
 };
 
 #endif /* PL_EXEC_COMPUTE_H */

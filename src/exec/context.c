@@ -12,47 +12,44 @@ static const pl_place_t tier_places[PL_TIERS] = {
 
 /* ---- memory ---- */
 
+static pl_status_t poison_all(pl_exec_t *exec, const pl_store_t *store,
+                              pl_memory_t kind)
+{
+    pl_span_t all = {store->bytes, pl_store_bytes(&store->layout)};
+
+    if (!pl_exec_verifies(exec)) {
+        return PL_OK;
+    }
+    if (kind == PL_MEMORY_HOST) {
+        memset(all.mem, PL_POISON_BYTE, all.bytes);
+        return PL_OK;
+    }
+    return pl_device_fill(exec->device, PL_STREAM_COMPUTE, &all, 1,
+                          PL_POISON_BYTE);
+}
+
+/* What was made is in the store, also on failure. */
 static pl_status_t open_tier(pl_exec_t *exec, const pl_store_layout_t *layout,
                              int tier)
 {
-    size_t bytes        = pl_store_bytes(layout);
     size_t header_bytes = pl_store_n_headers(layout) * sizeof(pl_page_header_t);
+    pl_memory_t kind    = pl_exec_memory(tier);
     pl_store_t *store   = &exec->stores[tier];
-    void *pages         = NULL;
-    void *headers       = NULL;
-    pl_page_tag_t *tags = calloc((size_t)layout->n_slots, sizeof(*tags));
-    pl_status_t status  = PL_ERR_MEMORY;
+    void *mem           = NULL;
 
-    if (tags == NULL) {
+    *store      = pl_store_make(layout, NULL, NULL, NULL);
+    store->tags = calloc((size_t)layout->n_slots, sizeof(*store->tags));
+    if (store->tags == NULL) {
         return PL_ERR_MEMORY;
     }
-    PL_TRY_GOTO(status,
-                pl_device_alloc(exec->device, PL_MEMORY_HOST, bytes,
-                                tier_texts[tier], &pages),
-                err_tags);
-    PL_TRY_GOTO(status,
-                pl_device_alloc(exec->device, PL_MEMORY_HOST, header_bytes,
-                                "page headers", &headers),
-                err_pages);
-    memset(headers, 0, header_bytes);
-    if (pl_exec_verifies(exec)) {
-        pl_span_t all = {pages, bytes};
-
-        PL_TRY_GOTO(status,
-                    pl_device_fill(exec->device, PL_STREAM_COMPUTE, &all, 1,
-                                   PL_POISON_BYTE),
-                    err_headers);
-    }
-    *store = pl_store_make(layout, pages, headers, tags);
-    return PL_OK;
-
-err_headers:
-    pl_device_free(exec->device, headers);
-err_pages:
-    pl_device_free(exec->device, pages);
-err_tags:
-    free(tags);
-    return status;
+    PL_TRY(pl_device_alloc(exec->device, kind, pl_store_bytes(layout),
+                           tier_texts[tier], &mem));
+    store->bytes = mem;
+    PL_TRY(pl_device_alloc(exec->device, PL_MEMORY_HOST, header_bytes,
+                           "page headers", &mem));
+    store->headers = mem;
+    memset(store->headers, 0, header_bytes);
+    return poison_all(exec, store, kind);
 }
 
 pl_status_t pl_exec_open_tiers(pl_exec_t *exec, const pl_store_layout_t *layout,
@@ -162,7 +159,7 @@ bool pl_exec_sound(pl_exec_t *exec, const pl_exec_site_t *site, int32_t layer,
     if (!pl_exec_verifies(exec)) {
         return true;
     }
-    exec->counters->page_checks += read->bytes != NULL ? 1 : 0;
+    exec->counters->page_checks += read->hashed ? 1 : 0;
     if (read->header.guard == PL_GUARD_DAMAGED) {
         return false;
     }
@@ -171,9 +168,7 @@ bool pl_exec_sound(pl_exec_t *exec, const pl_exec_site_t *site, int32_t layer,
                         site->position);
         return false;
     }
-    if ((read->bytes != NULL) &&
-        (pl_exec_digest(read->form, read->bytes, layer, which, read->rows,
-                        site->position) != read->header.digest)) {
+    if (read->hashed && (read->digest != read->header.digest)) {
         pl_exec_violate(exec, PL_INVARIANT_BYTES, site, layer, which,
                         site->position);
         return false;
@@ -211,91 +206,144 @@ void pl_exec_read_tokens(void *context, int32_t request, int32_t first,
 
 /* ---- pages at rest ---- */
 
-/* What a slot holds, if anything, must still be what was put there. */
-static void check_slot(pl_exec_t *exec, int tier, int32_t slot)
+/* So many are hashed, and become poison, at once. */
+#define GROUP 64
+
+typedef struct place {
+    int tier;
+    int32_t slot;
+} place_t;
+
+static pl_status_t hash_slot(pl_exec_t *exec, const place_t *place)
 {
+    const pl_store_t *store = &exec->stores[place->tier];
+    pl_page_tag_t tag       = store->tags[place->slot];
+
+    for (pl_piece_t at = PL_PIECE_FIRST; pl_piece_next(&store->layout, &at);) {
+        if (pl_piece_header(store, &at, place->slot)->guard != PL_GUARD_NEVER) {
+            PL_TRY(pl_digests_add(&exec->digests, &store->form[at.which],
+                                  pl_piece_page(store, &at, place->slot), 0,
+                                  tag.rows, tag.position, &at));
+        }
+    }
+    return PL_OK;
+}
+
+/* What a slot holds, if anything, must still be what was put there. */
+static void check_slot(pl_exec_t *exec, const place_t *place)
+{
+    int tier                = place->tier;
     const pl_store_t *store = &exec->stores[tier];
-    const pl_page_tag_t tag = store->tags[slot];
     bool lanes          = (tier == PL_FREED_DEVICE) || (tier == PL_FREED_HOST);
     int n               = lanes ? exec->n_lanes : 1;
-    pl_exec_site_t site = {.place = tier_places[tier],
-                           .tier  = tier,
-                           .page  = pl_page_at(n > 1 ? exec->rank : 0, slot, n),
-                           .home  = exec->rank,
-                           .position = tag.position,
-                           .request  = -1,
-                           .node     = -1};
+    pl_exec_site_t site = {
+        .place    = tier_places[tier],
+        .tier     = tier,
+        .page     = pl_page_at(n > 1 ? exec->rank : 0, place->slot, n),
+        .home     = exec->rank,
+        .position = store->tags[place->slot].position,
+        .request  = -1,
+        .node     = -1};
 
-    for (int which = 0; which < PL_STORES; which++) {
-        for (int32_t layer = 0; layer < exec->n_layers; layer++) {
-            pl_exec_read_t read = {.form = &store->form[which],
-                                   .rows = tag.rows};
+    for (pl_piece_t at = PL_PIECE_FIRST; pl_piece_next(&store->layout, &at);) {
+        pl_exec_read_t read = {.hashed = true};
 
-            if (!pl_store_has(&store->layout, which, layer)) {
-                continue;
-            }
-            read.header = *pl_store_header(store, which, layer, slot);
-            read.guard  = read.header.guard;
-            read.bytes  = pl_store_page(store, which, layer, slot);
-            if (read.guard != PL_GUARD_NEVER) {
-                (void)pl_exec_sound(exec, &site, layer, which, &read);
-            }
+        read.header = *pl_piece_header(store, &at, place->slot);
+        read.guard  = read.header.guard;
+        if (read.guard != PL_GUARD_NEVER) {
+            read.digest = pl_digests_next(&exec->digests);
+            (void)pl_exec_sound(exec, &site, at.layer, at.which, &read);
         }
     }
 }
 
-static pl_status_t poison_slot(pl_exec_t *exec, int tier, int32_t slot)
+static pl_status_t check_places(pl_exec_t *exec, const place_t *places, int n)
 {
-    const pl_store_t *store = &exec->stores[tier];
-    pl_span_t page;
+    pl_digests_clear(&exec->digests);
+    for (int i = 0; i < n; i++) {
+        PL_TRY(hash_slot(exec, &places[i]));
+    }
+    PL_TRY(pl_digests_take(&exec->digests, exec->device));
+    for (int i = 0; i < n; i++) {
+        check_slot(exec, &places[i]);
+    }
+    return PL_OK;
+}
 
-    for (int which = 0; which < PL_STORES; which++) {
-        for (int32_t layer = 0; layer < exec->n_layers; layer++) {
-            if (!pl_store_has(&store->layout, which, layer)) {
-                continue;
+/* Who read the page last comes first: gathers of all ranks by the agreement
+ * (comm/comm.h), the forward pass because it is on the same stream, copies
+ * because their operations have been waited for. */
+static pl_status_t poison_places(pl_exec_t *exec, const place_t *places, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const pl_store_t *store = &exec->stores[places[i].tier];
+        int32_t slot            = places[i].slot;
+        bool host = pl_exec_memory(places[i].tier) == PL_MEMORY_HOST;
+
+        for (pl_piece_t at = PL_PIECE_FIRST;
+             pl_piece_next(&store->layout, &at);) {
+            *pl_piece_header(store, &at, slot) = (pl_page_header_t){0};
+            if (host) {
+                memset(pl_piece_page(store, &at, slot), PL_POISON_BYTE,
+                       store->stride[at.which]);
             }
-            memset(pl_store_header(store, which, layer, slot), 0,
-                   sizeof(pl_page_header_t));
-            page.mem   = pl_store_page(store, which, layer, slot);
-            page.bytes = store->stride[which];
-            PL_TRY(pl_device_fill(exec->device, PL_STREAM_COMPUTE, &page, 1,
-                                  PL_POISON_BYTE));
+        }
+        if (!host) {
+            PL_TRY(pl_poison_add_page(&exec->poison, store, slot));
         }
     }
-    exec->counters->poisoned_pages++;
-    return PL_OK;
+    exec->counters->poisoned_pages += n;
+    return pl_poison_fill(&exec->poison, exec->device);
+}
+
+static pl_status_t free_places(pl_exec_t *exec, const place_t *places, int n)
+{
+    PL_TRY(check_places(exec, places, n));
+    return poison_places(exec, places, n);
 }
 
 pl_status_t pl_exec_poison_freed(pl_exec_t *exec)
 {
+    place_t places[GROUP];
+    int n = 0;
+
     if (!pl_exec_verifies(exec)) {
         return PL_OK;
     }
     for (int32_t i = 0; i < exec->plan->n_freed; i++) {
         const pl_freed_t *freed = &exec->plan->freed[i];
         int tier                = (int)freed->tier;
-        int32_t slot            = pl_exec_slot(exec, tier, freed->page);
 
         if (!is_here(exec, freed)) {
             continue;
         }
-        check_slot(exec, tier, slot);
-        PL_TRY(poison_slot(exec, tier, slot));
-    }
-    return PL_OK;
-}
-
-void pl_exec_check_all(pl_exec_t *exec)
-{
-    if (!pl_exec_verifies(exec)) {
-        return;
-    }
-    for (int tier = 0; tier < PL_TIERS; tier++) {
-        for (int32_t slot = 0; slot < exec->stores[tier].layout.n_slots;
-             slot++) {
-            check_slot(exec, tier, slot);
+        places[n++] = (place_t){tier, pl_exec_slot(exec, tier, freed->page)};
+        if (n == GROUP) {
+            PL_TRY(free_places(exec, places, n));
+            n = 0;
         }
     }
+    return free_places(exec, places, n);
+}
+
+pl_status_t pl_exec_check_all(pl_exec_t *exec)
+{
+    place_t places[GROUP];
+
+    for (int tier = 0; pl_exec_verifies(exec) && (tier < PL_TIERS); tier++) {
+        int32_t n_slots = exec->stores[tier].layout.n_slots;
+
+        for (int32_t slot = 0; slot < n_slots; slot += GROUP) {
+            int n = 0;
+
+            while ((n < GROUP) && (slot + n < n_slots)) {
+                places[n] = (place_t){tier, slot + n};
+                n++;
+            }
+            PL_TRY(check_places(exec, places, n));
+        }
+    }
+    return PL_OK;
 }
 
 /* ---- faults on purpose ---- */
@@ -315,8 +363,8 @@ bool pl_exec_injects(pl_exec_t *exec, pl_inject_point_t point)
     return pl_inject_hit(exec->inject, point, rank, exec->tick);
 }
 
-void pl_exec_flip(pl_exec_t *exec, int tier, int32_t slot, int32_t layer,
-                  int32_t rows)
+pl_status_t pl_exec_flip(pl_exec_t *exec, int tier, int32_t slot, int32_t layer,
+                         int32_t rows)
 {
     const pl_store_t *store = &exec->stores[tier];
     int which               = (exec->tick % 2 != 0) &&
@@ -325,5 +373,6 @@ void pl_exec_flip(pl_exec_t *exec, int tier, int32_t slot, int32_t layer,
                                   : PL_STORE_LATENT;
     uint8_t *page           = pl_store_page(store, which, layer, slot);
 
-    page[pl_row_key(&store->form[which], rows / 2)] ^= 0x10;
+    return pl_pages_flip(exec->device,
+                         page + pl_row_key(&store->form[which], rows / 2));
 }

@@ -20,6 +20,7 @@
 #include "engine/plan.h"
 #include "exec/compute.h"
 #include "exec/executor.h"
+#include "exec/pages.h"
 #include "pool/store.h"
 #include "verify/guard.h"
 #include "verify/inject.h"
@@ -65,7 +66,7 @@ typedef struct pl_exec {
     const pl_log_t *log;
     pl_comm_t *comm;
     pl_device_t *device;
-    pl_inject_t *inject; /* this rank's own */
+    pl_inject_t *inject;     /* this rank's own */
     pl_storage_door_t *door; /* to storage; NULL: none here */
     pl_store_t stores[PL_TIERS];
     pl_engine_source_t source;
@@ -76,6 +77,8 @@ typedef struct pl_exec {
     pl_exec_counters_t *counters;
     const pl_plan_t *plan; /* of this tick */
     int64_t tick;
+    pl_digests_t digests; /* scratch of whoever is at work, as is: */
+    pl_poison_t poison;
 } pl_exec_t;
 
 /* Pages of each tier on each rank. */
@@ -83,9 +86,11 @@ typedef struct pl_tier_pages {
     int32_t n[PL_TIERS];
 } pl_tier_pages_t;
 
-/* Memory of this rank's tiers; headers say "never", and with verification all
- * bytes are poison.  PL_ERR_MEMORY (the device says what for); what was made is
- * then freed. */
+/* Memory of this rank's tiers: the device tier's is shared with peers, decode
+ * pools are the device's own, all else is the host's, headers and tags of all
+ * of them as well.  Headers say "never", and with verification all bytes are
+ * poison.  PL_ERR_MEMORY (the device says what for), PL_ERR_DEVICE; what was
+ * made is then freed. */
 PL_MUST_CHECK pl_status_t pl_exec_open_tiers(pl_exec_t *exec,
                                              const pl_store_layout_t *layout,
                                              const pl_tier_pages_t *pages);
@@ -146,9 +151,8 @@ void pl_exec_violate(pl_exec_t *exec, int32_t invariant,
 typedef struct pl_exec_read {
     pl_page_header_t header; /* beside the bytes */
     uint64_t guard;          /* what the word must say */
-    const pl_page_form_t *form;
-    const uint8_t *bytes; /* NULL: the guard word alone is looked at */
-    int32_t rows;
+    bool hashed;             /* else the guard word alone is looked at */
+    uint64_t digest;         /* of the bytes */
 } pl_exec_read_t;
 
 /* With verification: is it what it must be?  Notes a violation if not, unless
@@ -158,7 +162,26 @@ typedef struct pl_exec_read {
 bool pl_exec_sound(pl_exec_t *exec, const pl_exec_site_t *site, int32_t layer,
                    int which, const pl_exec_read_t *read);
 
-/* The digest of rows 0 .. n_rows-1 of a page. */
+/* The tier's memory, as the device names it. */
+static inline pl_memory_t pl_exec_memory(int tier)
+{
+    switch (tier) {
+    case PL_FREED_DEVICE:
+        return PL_MEMORY_SHARED;
+    case PL_FREED_DECODE:
+        return PL_MEMORY_DEVICE;
+    default:
+        return PL_MEMORY_HOST;
+    }
+}
+
+/* Are digests of rows taken where they are only for the compute? */
+static inline bool pl_exec_hashes(const pl_exec_t *exec)
+{
+    return pl_exec_verifies(exec) || exec->compute->ops->needs_digest;
+}
+
+/* The digest of rows 0 .. n_rows-1 of a page in host memory. */
 static inline uint64_t pl_exec_digest(const pl_page_form_t *form,
                                       const uint8_t *page, int32_t layer,
                                       int store, int32_t n_rows,
@@ -192,14 +215,14 @@ void pl_exec_read_tokens(void *context, int32_t request, int32_t first,
 /* With verification: check and poison what became free (pages of this rank). */
 PL_MUST_CHECK pl_status_t pl_exec_poison_freed(pl_exec_t *exec);
 /* With verification: check every page that any tier holds. */
-void pl_exec_check_all(pl_exec_t *exec);
+PL_MUST_CHECK pl_status_t pl_exec_check_all(pl_exec_t *exec);
 
 /* This rank reaches the point of a fault: does it happen here and now?  A rule
  * that names no rank stands for rank 0 or, where rank 0 never decodes, for the
  * first rank that does (verify/inject.h). */
 bool pl_exec_injects(pl_exec_t *exec, pl_inject_point_t point);
-/* Flip one bit of a row of a page of one of the tiers. */
-void pl_exec_flip(pl_exec_t *exec, int tier, int32_t slot, int32_t layer,
-                  int32_t rows);
+/* Flip one bit of a row of a page of one of the tiers.  The host waits. */
+PL_MUST_CHECK pl_status_t pl_exec_flip(pl_exec_t *exec, int tier, int32_t slot,
+                                       int32_t layer, int32_t rows);
 
 #endif /* PL_EXEC_CONTEXT_H */

@@ -49,7 +49,7 @@ static pl_status_t reserve_op(data_t *data, const pl_op_t *op)
     case PL_OP_SEND:
         return pl_send_reserve(exec, &data->sends, op);
     case PL_OP_DECODE:
-        return pl_step_reserve(exec, op);
+        return pl_step_reserve(exec, &data->prefill.stage, op);
     case PL_OP_FETCH:
     case PL_OP_STORE:
     case PL_OP_PUBLISH:
@@ -106,11 +106,25 @@ static pl_status_t settle_due(data_t *data, const pl_due_t *due, bool *failed_p,
     }
 }
 
+/* All that others will wait for in this tick is sent before this rank waits. */
+static pl_status_t post_sends(data_t *data, const pl_plan_t *plan)
+{
+    int64_t last = 0;
+
+    for (int32_t i = 0; i < plan->n_due; i++) {
+        if ((plan->due[i].kind == PL_OP_SEND) && (plan->due[i].id > last)) {
+            last = plan->due[i].id;
+        }
+    }
+    return pl_sends_post(&data->exec, &data->sends, last);
+}
+
 static pl_status_t data_settle(pl_executor_t *self, const pl_plan_t *plan,
                                uint64_t *bits)
 {
     data_t *data = begin(self, plan);
 
+    PL_TRY(post_sends(data, plan));
     for (int32_t i = 0; i < plan->n_due; i++) {
         const pl_due_t *due  = &plan->due[i];
         bool failed          = false;
@@ -163,7 +177,7 @@ static pl_status_t execute_op(data_t *data, const pl_op_t *op)
     case PL_OP_PREFILL:
         return pl_prefill_execute(exec, &data->prefill, &data->moves, op);
     case PL_OP_DECODE:
-        return pl_step_execute(exec, op);
+        return pl_step_execute(exec, &data->prefill.stage, op);
     case PL_OP_REENTER:
         return pl_step_reenter(exec, op);
     default:
@@ -190,7 +204,7 @@ static pl_status_t data_finish(pl_executor_t *self, int64_t tick)
     data->exec.plan = NULL;
     data->exec.tick = tick;
 
-    pl_exec_check_all(&data->exec);
+    PL_TRY(pl_exec_check_all(&data->exec));
     return pl_device_check(data->exec.device);
 }
 
@@ -211,6 +225,9 @@ static void data_stop(pl_executor_t *self)
     data_t *data = (data_t *)self;
 
     pl_sends_drain(&data->exec, &data->sends);
+    /* Peers have ended their reading of this rank's pages before that, and this
+     * rank its of theirs: memory may be freed. */
+    (void)pl_pages_drain(data->exec.device);
 }
 
 static void data_close(pl_executor_t *self)
@@ -229,8 +246,10 @@ static void data_close(pl_executor_t *self)
     }
     pl_moves_free(&data->moves);
     pl_disk_free(&data->ios);
-    pl_sends_free(&data->sends);
+    pl_sends_free(exec, &data->sends);
     pl_prefill_free(exec, &data->prefill);
+    pl_digests_free(&exec->digests);
+    PL_ARRAY_FREE(&exec->poison.spans);
     pl_exec_close_tiers(exec);
     free(data);
 }
@@ -324,11 +343,12 @@ pl_status_t pl_data_expose(pl_executor_t *executor)
     if (data->exec.rank >= data->exec.n_prefill) {
         return PL_OK;
     }
-    PL_TRY(pl_comm_expose(data->exec.comm, PL_REGION_PAGES, PL_MEMORY_HOST, store->bytes,
+    PL_TRY(pl_comm_expose(data->exec.comm, PL_REGION_PAGES,
+                          pl_exec_memory(PL_FREED_DEVICE), store->bytes,
                           pl_store_bytes(&store->layout)));
-    return pl_comm_expose(data->exec.comm, PL_REGION_HEADERS, PL_MEMORY_HOST, store->headers,
-                          pl_store_n_headers(&store->layout) *
-                              sizeof(pl_page_header_t));
+    return pl_comm_expose(
+        data->exec.comm, PL_REGION_HEADERS, PL_MEMORY_HOST, store->headers,
+        pl_store_n_headers(&store->layout) * sizeof(pl_page_header_t));
 }
 
 pl_store_t *pl_data_store(pl_executor_t *executor, int tier)

@@ -4,13 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-pl_status_t pl_step_reserve(pl_exec_t *exec, const pl_op_t *op)
+pl_status_t pl_step_reserve(pl_exec_t *exec, pl_stage_t *stage,
+                            const pl_op_t *op)
 {
     pl_exec_request_t *request = &exec->requests[op->request];
 
-    return op->home == exec->rank
-               ? PL_ARRAY_RESERVE(&request->generated, request->generated.n + 1)
-               : PL_OK;
+    if (op->home != exec->rank) {
+        return PL_OK;
+    }
+    PL_TRY(pl_stage_reserve(exec, stage, 1));
+    return PL_ARRAY_RESERVE(&request->generated, request->generated.n + 1);
 }
 
 /* ---- checks ---- */
@@ -29,38 +32,40 @@ static pl_exec_site_t site_of(const pl_exec_t *exec, const pl_op_t *op,
     return site;
 }
 
-/* Guard word, and with `bytes` also the digest, of all layers of a page. */
+/* Guard word, and with `hashed` also the digest, of all layers of a page. */
 static void check_page(pl_exec_t *exec, const pl_op_t *op, int32_t page,
-                       bool bytes)
+                       bool hashed)
 {
     const pl_store_t *store = &exec->stores[PL_FREED_DECODE];
     pl_exec_site_t site     = site_of(exec, op, page);
     int32_t slot            = pl_exec_slot(exec, PL_FREED_DECODE, site.page);
     pl_exec_read_t read     = {
-            .guard = pl_exec_guard(exec, PL_FREED_DECODE, site.page, op->home),
-            .rows  = pl_exec_rows(exec, page, op->first_token)};
+            .guard  = pl_exec_guard(exec, PL_FREED_DECODE, site.page, op->home),
+            .hashed = hashed};
 
-    for (int which = 0; which < PL_STORES; which++) {
-        for (int32_t layer = 0; layer < exec->n_layers; layer++) {
-            if (!pl_store_has(&store->layout, which, layer)) {
-                continue;
-            }
-            read.form   = &store->form[which];
-            read.header = *pl_store_header(store, which, layer, slot);
-            read.bytes =
-                bytes ? pl_store_page(store, which, layer, slot) : NULL;
-            (void)pl_exec_sound(exec, &site, layer, which, &read);
-        }
+    for (pl_piece_t at = PL_PIECE_FIRST; pl_piece_next(&store->layout, &at);) {
+        read.header = *pl_piece_header(store, &at, slot);
+        read.digest = hashed ? pl_digests_next(&exec->digests) : 0;
+        (void)pl_exec_sound(exec, &site, at.layer, at.which, &read);
     }
 }
 
-static void check_pages(pl_exec_t *exec, const pl_op_t *op)
+static pl_status_t check_pages(pl_exec_t *exec, const pl_op_t *op)
 {
-    int32_t n = pl_exec_pages(exec, op->first_token);
+    int32_t n      = pl_exec_pages(exec, op->first_token);
+    int32_t hashed = op->first_token % n;
+    int32_t slot   = pl_exec_slot(exec, PL_FREED_DECODE, op->pages[hashed]);
 
+    pl_digests_clear(&exec->digests);
+    PL_TRY(pl_digests_add_page(&exec->digests, &exec->stores[PL_FREED_DECODE],
+                               slot,
+                               pl_exec_rows(exec, hashed, op->first_token),
+                               hashed * exec->page_tokens));
+    PL_TRY(pl_digests_take(&exec->digests, exec->device));
     for (int32_t page = 0; page < n; page++) {
-        check_page(exec, op, page, page == op->first_token % n);
+        check_page(exec, op, page, page == hashed);
     }
+    return PL_OK;
 }
 
 /* ---- the step ---- */
@@ -75,86 +80,123 @@ static void open_page(pl_exec_t *exec, const pl_op_t *op, int32_t page)
 
     store->tags[slot].position = page * exec->page_tokens;
     store->tags[slot].rows     = 0;
-    for (int which = 0; which < PL_STORES; which++) {
-        for (int32_t layer = 0; layer < exec->n_layers; layer++) {
-            if (pl_store_has(&store->layout, which, layer)) {
-                pl_page_header_t *header =
-                    pl_store_header(store, which, layer, slot);
-
-                header->guard  = guard;
-                header->digest = 0;
-            }
-        }
+    for (pl_piece_t at = PL_PIECE_FIRST; pl_piece_next(&store->layout, &at);) {
+        *pl_piece_header(store, &at, slot) = (pl_page_header_t){.guard = guard};
     }
 }
 
-/* Add the row that was just stored to the page's digests; returns their sum. */
-static uint64_t add_row(pl_exec_t *exec, const pl_op_t *op, int32_t layer)
+/* One layer: write the row, then read all that are held. */
+static pl_status_t step_layer(pl_exec_t *exec, pl_stage_t *stage,
+                              const pl_op_t *op, const pl_step_t *step,
+                              int32_t layer)
+{
+    const pl_compute_ops_t *ops = exec->compute->ops;
+    const pl_store_t *store     = &exec->stores[PL_FREED_DECODE];
+    int32_t page                = step->position / exec->page_tokens;
+    pl_rows_t row = {.first_token = step->position, .n_tokens = 1};
+    pl_view_t views[PL_STORES];
+
+    PL_TRY(pl_stage_open(exec, stage, PL_FREED_DECODE, layer, &op->pages[page],
+                         &row));
+    PL_TRY(ops->step_write(exec->compute, step, layer, &row));
+    PL_TRY(pl_stage_close(exec, stage, PL_FREED_DECODE, layer, &op->pages[page],
+                          &row));
+    memset(views, 0, sizeof(views));
+    for (int which = 0; which < PL_STORES; which++) {
+        if (pl_store_has(&store->layout, which, layer)) {
+            views[which] =
+                (pl_view_t){.bytes    = pl_store_page(store, which, layer, 0),
+                            .stride   = store->stride[which],
+                            .rows     = op->pages,
+                            .form     = store->form[which],
+                            .n_tokens = step->position + 1};
+        }
+    }
+    return ops->step_read(exec->compute, step, layer, views);
+}
+
+/* Add the row that was just stored to the page's digests, and to that of all
+ * rows held; the host waits. */
+static pl_status_t add_row(pl_exec_t *exec, const pl_op_t *op)
 {
     const pl_store_t *store = &exec->stores[PL_FREED_DECODE];
     int32_t page            = op->first_token / exec->page_tokens;
     int32_t row             = op->first_token % exec->page_tokens;
     int32_t slot = pl_exec_slot(exec, PL_FREED_DECODE, op->pages[page]);
-    uint64_t sum = 0;
 
-    for (int which = 0; which < PL_STORES; which++) {
-        uint64_t hash;
-
-        if (!pl_store_has(&store->layout, which, layer)) {
-            continue;
-        }
-        hash = pl_digest_rows(&store->form[which],
-                              pl_store_page(store, which, layer, slot), row, 1,
-                              op->first_token, pl_digest_base(layer, which));
-        pl_store_header(store, which, layer, slot)->digest += hash;
-        sum += hash;
-    }
     store->tags[slot].rows = row + 1;
-    return sum;
-}
-
-pl_status_t pl_step_execute(pl_exec_t *exec, const pl_op_t *op)
-{
-    pl_exec_request_t *request = &exec->requests[op->request];
-    const pl_store_t *store    = &exec->stores[PL_FREED_DECODE];
-    int32_t page               = op->first_token / exec->page_tokens;
-    pl_step_t step             = {.request  = op->request,
-                                  .position = op->first_token,
-                                  .store    = store,
-                                  .slots    = op->pages};
-    int32_t next               = 0;
-
-    if (op->home != exec->rank) {
+    if (!pl_exec_hashes(exec)) {
         return PL_OK;
     }
-    if ((size_t)(op->first_token - pl_exec_prompt_tokens(exec, op->request)) +
-            1 !=
-        request->generated.n) {
-        pl_log(exec->log, PL_LOG_ERROR,
-               "request %" PRId32 " is to make the row at %" PRId32
-               " but holds %zu generated tokens; please report this",
-               op->request, op->first_token, request->generated.n);
-        return PL_ERR_INTERNAL;
+    pl_digests_clear(&exec->digests);
+    for (pl_piece_t at = PL_PIECE_FIRST; pl_piece_next(&store->layout, &at);) {
+        PL_TRY(pl_digests_add(&exec->digests, &store->form[at.which],
+                              pl_piece_page(store, &at, slot), row, 1,
+                              page * exec->page_tokens, &at));
     }
-    if (pl_exec_verifies(exec)) {
-        check_pages(exec, op);
+    PL_TRY(pl_digests_take(&exec->digests, exec->device));
+    for (pl_piece_t at = PL_PIECE_FIRST; pl_piece_next(&store->layout, &at);) {
+        uint64_t hash = pl_digests_next(&exec->digests);
+
+        pl_piece_header(store, &at, slot)->digest += hash;
+        exec->requests[op->request].digest_held += hash;
     }
-    if (op->first_token % exec->page_tokens == 0) {
-        open_page(exec, op, page);
-    }
-    pl_exec_read_tokens(exec, op->request, op->first_token, 1, &step.token);
-    for (int32_t layer = 0; layer < exec->n_layers; layer++) {
-        PL_TRY(exec->compute->ops->step_layer(exec->compute, &step, layer));
-        request->digest_held += add_row(exec, op, layer);
-    }
-    PL_TRY(exec->compute->ops->step_end(exec->compute, &step,
-                                        request->digest_held, &next));
+    return PL_OK;
+}
+
+static void count_step(pl_exec_t *exec)
+{
+    const pl_store_t *store = &exec->stores[PL_FREED_DECODE];
+
     exec->counters->pages[PL_OP_DECODE]++;
     for (int which = 0; which < PL_STORES; which++) {
         exec->counters->bytes[PL_OP_DECODE] +=
             pl_store_n_arrays(&store->layout, which) *
             (int64_t)pl_row_bytes(&store->form[which]);
     }
+}
+
+static pl_status_t check_step(const pl_exec_t *exec, const pl_op_t *op)
+{
+    size_t held = exec->requests[op->request].generated.n;
+
+    if ((size_t)(op->first_token - pl_exec_prompt_tokens(exec, op->request)) +
+            1 ==
+        held) {
+        return PL_OK;
+    }
+    pl_log(exec->log, PL_LOG_ERROR,
+           "request %" PRId32 " is to make the row at %" PRId32
+           " but holds %zu generated tokens; please report this",
+           op->request, op->first_token, held);
+    return PL_ERR_INTERNAL;
+}
+
+pl_status_t pl_step_execute(pl_exec_t *exec, pl_stage_t *stage,
+                            const pl_op_t *op)
+{
+    pl_exec_request_t *request = &exec->requests[op->request];
+    pl_step_t step = {.request = op->request, .position = op->first_token};
+    int32_t next   = 0;
+
+    if (op->home != exec->rank) {
+        return PL_OK;
+    }
+    PL_TRY(check_step(exec, op));
+    if (pl_exec_verifies(exec)) {
+        PL_TRY(check_pages(exec, op));
+    }
+    if (op->first_token % exec->page_tokens == 0) {
+        open_page(exec, op, op->first_token / exec->page_tokens);
+    }
+    pl_exec_read_tokens(exec, op->request, op->first_token, 1, &step.token);
+    for (int32_t layer = 0; layer < exec->n_layers; layer++) {
+        PL_TRY(step_layer(exec, stage, op, &step, layer));
+    }
+    PL_TRY(add_row(exec, op));
+    PL_TRY(exec->compute->ops->step_end(exec->compute, &step,
+                                        request->digest_held, &next));
+    count_step(exec);
     return PL_ARRAY_PUSH(&request->generated, next);
 }
 

@@ -218,17 +218,18 @@ static bool take_digest(pl_exec_t *exec, pl_disk_io_t *io, int32_t i)
 
     for (int which = 0; which < PL_STORES; which++) {
         for (int32_t layer = 0; layer < exec->n_layers; layer++) {
-            pl_exec_read_t read = {.form = &store->form[which],
-                                   .rows = exec->page_tokens};
+            pl_exec_read_t read = {.hashed = true};
 
             if (!pl_store_has(&store->layout, which, layer)) {
                 continue;
             }
             read.header = *pl_store_header(store, which, layer, page->slot);
-            read.bytes  = pl_store_page(store, which, layer, page->slot);
+            read.digest =
+                pl_exec_digest(&store->form[which],
+                               pl_store_page(store, which, layer, page->slot),
+                               layer, which, exec->page_tokens, site.position);
             if (!pl_exec_verifies(exec)) {
-                sum += pl_exec_digest(read.form, read.bytes, layer, which,
-                                      read.rows, site.position);
+                sum += read.digest;
                 continue;
             }
             read.guard =

@@ -42,47 +42,6 @@ pl_store_layout_t pl_model_layout(const pl_model_config_t *config,
     return layout;
 }
 
-/* ---- rows in pages ---- */
-
-static pl_forward_pages_t pages_of(const pl_store_t *store, int which,
-                                   int32_t layer)
-{
-    pl_forward_pages_t pages = {0};
-
-    if (pl_store_has(&store->layout, which, layer)) {
-        pages.pages  = pl_store_page(store, which, layer, 0);
-        pages.stride = store->stride[which];
-        pages.form   = store->form[which];
-    }
-    return pages;
-}
-
-pl_status_t pl_model_store(pl_forward_t *forward, int32_t layer, int32_t first,
-                           int32_t n, const int32_t *rows,
-                           const pl_store_t *store)
-{
-    pl_forward_pages_t latent = pages_of(store, PL_STORE_LATENT, layer);
-    pl_forward_pages_t index  = pages_of(store, PL_STORE_INDEX, layer);
-
-    return forward->ops->store(forward, layer, first, n, rows, &latent, &index);
-}
-
-void pl_model_views(const pl_store_t *store, int32_t layer,
-                    const int32_t *slots, int32_t n_tokens, pl_view_t *views)
-{
-    memset(views, 0, PL_STORES * sizeof(*views));
-    for (int which = 0; which < PL_STORES; which++) {
-        if (!pl_store_has(&store->layout, which, layer)) {
-            continue;
-        }
-        views[which].bytes    = pl_store_page(store, which, layer, 0);
-        views[which].stride   = store->stride[which];
-        views[which].rows     = slots;
-        views[which].form     = store->form[which];
-        views[which].n_tokens = n_tokens;
-    }
-}
-
 pl_status_t pl_model_check_tokens(const pl_model_params_t *params,
                                   int32_t request, int32_t first,
                                   const int32_t *tokens, int32_t n)
@@ -188,8 +147,9 @@ static pl_status_t model_write(pl_compute_t *compute, const pl_chunk_t *chunk,
         model->rows.items[i] =
             rows->slots[i / page_tokens] * page_tokens + i % page_tokens;
     }
-    return pl_model_store(model->chunk, layer, first, rows->n_tokens,
-                          model->rows.items, rows->store);
+    return model->chunk->ops->store(
+        model->chunk, layer, first, rows->n_tokens, model->rows.items,
+        &rows->to[PL_STORE_LATENT], &rows->to[PL_STORE_INDEX]);
 }
 
 static pl_status_t model_read(pl_compute_t *compute, const pl_chunk_t *chunk,
@@ -233,14 +193,13 @@ static void tell_selected(void *context, int32_t layer, int32_t position,
 
 /* ---- decode ---- */
 
-static pl_status_t model_step_layer(pl_compute_t *compute,
-                                    const pl_step_t *step, int32_t layer)
+static pl_status_t model_step_write(pl_compute_t *compute,
+                                    const pl_step_t *step, int32_t layer,
+                                    const pl_rows_t *row)
 {
     model_t *model      = (model_t *)compute;
     int32_t page_tokens = model->params.page_tokens;
-    int32_t row = step->slots[step->position / page_tokens] * page_tokens +
-                  step->position % page_tokens;
-    pl_view_t views[PL_STORES];
+    int32_t at = row->slots[0] * page_tokens + step->position % page_tokens;
 
     if (layer == 0) {
         PL_TRY(pl_model_check_tokens(&model->params, step->request,
@@ -248,8 +207,17 @@ static pl_status_t model_step_layer(pl_compute_t *compute,
         PL_TRY(model->step->ops->begin(model->step, &step->token,
                                        &step->position, 1));
     }
-    PL_TRY(pl_model_store(model->step, layer, 0, 1, &row, step->store));
-    pl_model_views(step->store, layer, step->slots, step->position + 1, views);
+    return model->step->ops->store(model->step, layer, 0, 1, &at,
+                                   &row->to[PL_STORE_LATENT],
+                                   &row->to[PL_STORE_INDEX]);
+}
+
+static pl_status_t model_step_read(pl_compute_t *compute, const pl_step_t *step,
+                                   int32_t layer, const pl_view_t *views)
+{
+    model_t *model = (model_t *)compute;
+
+    (void)step;
     return model->step->ops->mix(model->step, layer, &views[PL_STORE_LATENT],
                                  &views[PL_STORE_INDEX]);
 }
@@ -293,19 +261,37 @@ static const pl_compute_ops_t model_ops = {.name       = "model",
                                            .write      = model_write,
                                            .read       = model_read,
                                            .end        = model_end,
-                                           .step_layer = model_step_layer,
+                                           .step_write = model_step_write,
+                                           .step_read  = model_step_read,
                                            .step_end   = model_step_end,
                                            .close      = model_close,
                                            .cold       = model_cold};
+
+pl_status_t pl_model_forward(const pl_model_params_t *params,
+                             pl_forward_t **forward_p)
+{
+    if (params->forward.open != NULL) {
+        return params->forward.open(params->forward.context, params->device,
+                                    params->config, params->weights,
+                                    params->kv_dtype, params->log, forward_p);
+    }
+    if (!params->device->addressable) {
+        pl_log(params->log, PL_LOG_ERROR,
+               "the forward pass of the host cannot reach the memory of device "
+               "%s: give one of that device, or --device cpu",
+               params->device->ops->name);
+        return PL_ERR_ARGUMENT;
+    }
+    return pl_forward_open(params->config, params->weights, params->kv_dtype,
+                           params->log, forward_p);
+}
 
 static pl_status_t open_forwards(model_t *model)
 {
     const pl_model_params_t *params = &model->params;
 
-    PL_TRY(pl_forward_open(params->config, params->weights, params->kv_dtype,
-                           params->log, &model->chunk));
-    PL_TRY(pl_forward_open(params->config, params->weights, params->kv_dtype,
-                           params->log, &model->step));
+    PL_TRY(pl_model_forward(params, &model->chunk));
+    PL_TRY(pl_model_forward(params, &model->step));
     if (params->observer.selected != NULL) {
         model->chunk->ops->watch(model->chunk, tell_selected, model);
     }
@@ -323,6 +309,8 @@ pl_status_t pl_model_open(const pl_model_params_t *params,
     }
     model->compute.ops = &model_ops;
     model->params      = *params;
+
+    model->compute.on_device = params->forward.open != NULL;
     model->logits =
         malloc((size_t)params->config->vocab_size * sizeof(*model->logits));
     if (model->logits == NULL) {

@@ -13,6 +13,7 @@
 #include "attn/rows.h"
 #include "exec/compute.h"
 #include "model/config.h"
+#include "model/transformer.h"
 #include "model/weights.h"
 
 /* Whoever compares a run with a reference.  Each function may be NULL; they are
@@ -33,6 +34,10 @@ typedef struct pl_model_observer {
 typedef struct pl_model_params {
     const pl_model_config_t *config; /* borrowed, as are: */
     const pl_weights_t *weights;     /* shared by all ranks' threads */
+    pl_device_t *device;             /* where the rows are */
+    /* open NULL: the host's forward, whose device must be addressable.  The
+     * compute is on_device if it has one. */
+    pl_forward_source_t forward;
     pl_kv_dtype_t kv_dtype;
     int32_t page_tokens;
     int32_t max_tokens;       /* of any request, prompt and output */
@@ -46,7 +51,8 @@ typedef struct pl_model_params {
 pl_store_layout_t pl_model_layout(const pl_model_config_t *config,
                                   pl_kv_dtype_t kv_dtype, int32_t page_tokens);
 
-/* PL_OK, PL_ERR_MEMORY. */
+/* PL_OK, PL_ERR_MEMORY; PL_ERR_ARGUMENT with one line: no forward for this
+ * device; what the source says. */
 PL_MUST_CHECK pl_status_t pl_model_open(const pl_model_params_t *params,
                                         pl_compute_t **compute_p);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "exec/model_internal.h"
+#include "exec/pages.h"
 
 #define COLD_PIECE 256 /* prompt tokens at a time */
 #define COLD_STEPS 16  /* or new ones */
@@ -10,8 +11,11 @@
 
 void pl_model_cold_close(pl_model_cold_t *state)
 {
-    pl_forward_close(state->forward);
-    free(state->store.bytes);
+    if (state->device != NULL) {
+        (void)pl_pages_drain(state->device); /* who reads what is freed */
+        pl_forward_close(state->forward);
+        pl_device_free(state->device, state->store.bytes);
+    }
     free(state->slots);
     free(state->tokens);
     free(state->positions);
@@ -24,13 +28,12 @@ static pl_status_t make_room(const pl_model_params_t *params,
 {
     pl_store_layout_t layout =
         pl_model_layout(params->config, params->kv_dtype, COLD_PAGE);
-    uint8_t *bytes;
+    void *bytes = NULL;
 
     layout.n_slots = (n_tokens + COLD_PAGE - 1) / COLD_PAGE;
-    bytes          = calloc(1, pl_store_bytes(&layout));
-    if (bytes == NULL) {
-        return PL_ERR_MEMORY;
-    }
+    state->device  = params->device;
+    PL_TRY(pl_device_alloc(state->device, PL_MEMORY_DEVICE,
+                           pl_store_bytes(&layout), "a cold request", &bytes));
     state->store     = pl_store_make(&layout, bytes, NULL, NULL);
     state->slots     = calloc((size_t)layout.n_slots, sizeof(*state->slots));
     state->tokens    = calloc(COLD_PIECE, sizeof(*state->tokens));
@@ -43,11 +46,31 @@ static pl_status_t make_room(const pl_model_params_t *params,
     for (int32_t page = 0; page < layout.n_slots; page++) {
         state->slots[page] = page;
     }
-    PL_TRY(pl_forward_open(params->config, params->weights, params->kv_dtype,
-                           params->log, &state->forward));
+    PL_TRY(pl_model_forward(params, &state->forward));
     PL_TRY(state->forward->ops->reserve(state->forward, COLD_PIECE, n_tokens));
     state->room = n_tokens;
     return PL_OK;
+}
+
+/* One layer of one store, as rows are put into it and as they are read. */
+static void pages_and_view(const pl_model_cold_t *state, int32_t layer,
+                           int which, int32_t n_tokens,
+                           pl_forward_pages_t *pages, pl_view_t *view)
+{
+    const pl_store_t *store = &state->store;
+
+    *pages = (pl_forward_pages_t){0};
+    *view  = (pl_view_t){0};
+    if (pl_store_has(&store->layout, which, layer)) {
+        pages->pages   = pl_store_page(store, which, layer, 0);
+        pages->stride  = store->stride[which];
+        pages->form    = store->form[which];
+        view->bytes    = pages->pages;
+        view->stride   = pages->stride;
+        view->form     = pages->form;
+        view->rows     = state->slots;
+        view->n_tokens = n_tokens;
+    }
 }
 
 /* The next n rows, whose tokens are in state->tokens.  Page p lies in slot p,
@@ -62,39 +85,42 @@ static pl_status_t forward(pl_model_cold_t *state, int32_t first, int32_t n)
     }
     PL_TRY(ops->begin(state->forward, state->tokens, state->positions, n));
     for (int32_t layer = 0; layer < state->store.layout.n_layers; layer++) {
+        pl_forward_pages_t pages[PL_STORES];
         pl_view_t views[PL_STORES];
 
-        PL_TRY(pl_model_store(state->forward, layer, 0, n, state->rows,
-                              &state->store));
-        pl_model_views(&state->store, layer, state->slots, first + n, views);
+        for (int which = 0; which < PL_STORES; which++) {
+            pages_and_view(state, layer, which, first + n, &pages[which],
+                           &views[which]);
+        }
+        PL_TRY(ops->store(state->forward, layer, 0, n, state->rows,
+                          &pages[PL_STORE_LATENT], &pages[PL_STORE_INDEX]));
         PL_TRY(ops->mix(state->forward, layer, &views[PL_STORE_LATENT],
                         &views[PL_STORE_INDEX]));
     }
     return PL_OK;
 }
 
-static uint64_t digest_of(const pl_store_t *store, int32_t n_tokens)
+/* Rows of all pieces; the host waits. */
+static pl_status_t take_digest(const pl_model_cold_t *state, int32_t n_tokens,
+                               uint64_t *digest_p)
 {
-    uint64_t sum = 0;
+    pl_digests_t digests = {0};
+    pl_status_t status   = PL_OK;
 
-    for (int which = 0; which < PL_STORES; which++) {
-        for (int32_t layer = 0; layer < store->layout.n_layers; layer++) {
-            uint64_t base = pl_digest_base(layer, which);
+    for (int32_t first = 0; (status == PL_OK) && (first < n_tokens);
+         first += COLD_PAGE) {
+        int32_t rows = n_tokens - first;
 
-            if (!pl_store_has(&store->layout, which, layer)) {
-                continue;
-            }
-            for (int32_t first = 0; first < n_tokens; first += COLD_PAGE) {
-                int32_t rows = n_tokens - first;
-
-                sum += pl_digest_rows(
-                    &store->form[which],
-                    pl_store_page(store, which, layer, first / COLD_PAGE), 0,
-                    rows < COLD_PAGE ? rows : COLD_PAGE, first, base);
-            }
-        }
+        status =
+            pl_digests_add_page(&digests, &state->store, first / COLD_PAGE,
+                                rows < COLD_PAGE ? rows : COLD_PAGE, first);
     }
-    return sum;
+    if (status == PL_OK) {
+        status = pl_digests_take(&digests, state->device);
+    }
+    *digest_p = status == PL_OK ? pl_digests_sum(&digests) : 0;
+    pl_digests_free(&digests);
+    return status;
 }
 
 static pl_status_t prompt_piece(const pl_model_params_t *params,
@@ -112,7 +138,7 @@ static pl_status_t prompt_piece(const pl_model_params_t *params,
     if (cold->n_done == cold->n_prompt) {
         PL_TRY(state->forward->ops->end(state->forward, n - 1, NULL,
                                         &cold->tokens[0]));
-        cold->digest = digest_of(&state->store, cold->n_prompt);
+        PL_TRY(take_digest(state, cold->n_prompt, &cold->digest));
     }
     return PL_OK;
 }

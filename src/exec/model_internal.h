@@ -1,22 +1,14 @@
-/* exec/model_internal.h - rows of a forward pass in page stores; a request
- * computed cold.  Shared by model.c and model_cold.c. */
+/* exec/model_internal.h - a request computed cold; shared by model.c and
+ * model_cold.c. */
 #ifndef PL_EXEC_MODEL_INTERNAL_H
 #define PL_EXEC_MODEL_INTERNAL_H
 
 #include "exec/model.h"
 #include "model/transformer.h"
 
-/* Store the KV of tokens first .. first + n - 1 of the step in pages of `store`
- * (model/transformer.h). */
-PL_MUST_CHECK pl_status_t pl_model_store(pl_forward_t *forward, int32_t layer,
-                                         int32_t first, int32_t n,
-                                         const int32_t *rows,
-                                         const pl_store_t *store);
-
-/* All rows of a request whose page p lies in slot slots[p]: views[PL_STORES].
- */
-void pl_model_views(const pl_store_t *store, int32_t layer,
-                    const int32_t *slots, int32_t n_tokens, pl_view_t *views);
+/* A forward of the source, or the host's if it has none. */
+PL_MUST_CHECK pl_status_t pl_model_forward(const pl_model_params_t *params,
+                                           pl_forward_t **forward_p);
 
 /* Tokens that the model knows: PL_ERR_INPUT with one line if not. */
 PL_MUST_CHECK pl_status_t pl_model_check_tokens(const pl_model_params_t *params,
@@ -26,8 +18,10 @@ PL_MUST_CHECK pl_status_t pl_model_check_tokens(const pl_model_params_t *params,
 
 /* What a cold computation keeps between its pieces; {0} is closed. */
 typedef struct pl_model_cold {
+    pl_device_t *device; /* borrowed */
     pl_forward_t *forward;
-    pl_store_t store; /* pages in order, of this request alone */
+    pl_store_t store; /* memory of the device: pages in order, of this request
+                         alone */
     int32_t *slots;   /* [page] the identity */
     int32_t *tokens;  /* [piece] */
     int32_t *positions;
@@ -35,7 +29,8 @@ typedef struct pl_model_cold {
     int32_t room; /* tokens in the store */
 } pl_model_cold_t;
 
-/* One piece more of `cold` (exec/compute.h).  PL_ERR_MEMORY, PL_ERR_INPUT. */
+/* One piece more of `cold` (exec/compute.h).  PL_ERR_MEMORY, PL_ERR_INPUT, what
+ * the device says. */
 PL_MUST_CHECK pl_status_t pl_model_cold_piece(const pl_model_params_t *params,
                                               pl_model_cold_t *state,
                                               pl_cold_t *cold);

@@ -290,6 +290,9 @@ pl_status_t pl_move_execute(pl_exec_t *exec, pl_moves_t *moves,
         page->dst_guard = pl_exec_guard(exec, move->dst, page->dst, move->home);
         take_sources(exec, move, i);
     }
+    /* A page that is loaded into may still be read by the forward pass, or be
+     * on its way to poison; one that is backed up may still be written. */
+    PL_TRY(pl_device_order(exec->device, move->stream, PL_STREAM_COMPUTE));
     late = (move->kind == PL_OP_LOAD) &&
            pl_exec_injects(exec, PL_INJECT_LOAD_DELAY);
     for (int32_t layer = 0; layer < exec->n_layers; layer++) {
@@ -304,6 +307,30 @@ pl_status_t pl_move_execute(pl_exec_t *exec, pl_moves_t *moves,
 
 /* ---- end ---- */
 
+static pl_status_t hash_layer(pl_exec_t *exec, const pl_move_t *move,
+                              int32_t layer)
+{
+    const pl_store_t *dst = &exec->stores[move->dst];
+
+    pl_digests_clear(&exec->digests);
+    for (int32_t i = 0; i < move->n; i++) {
+        for (int which = 0; which < PL_STORES; which++) {
+            pl_piece_t at = {layer, which};
+
+            if (pl_store_has(&dst->layout, which, layer)) {
+                PL_TRY(pl_digests_add(
+                    &exec->digests, &dst->form[which],
+                    pl_piece_page(dst, &at, move->slots[i].dst), 0,
+                    move->pages[i].rows,
+                    move->pages[i].position * exec->page_tokens, &at));
+            }
+        }
+    }
+    PL_TRY(pl_device_after(exec->device, PL_STREAM_COMPUTE, move->stream,
+                           move->fences[layer]));
+    return pl_digests_take(&exec->digests, exec->device);
+}
+
 /* The bytes at the destination are those that the source's writer wrote: a page
  * that was overwritten under a late copy does not get through. */
 static void arrive(pl_exec_t *exec, const pl_move_t *move, int32_t i,
@@ -313,12 +340,13 @@ static void arrive(pl_exec_t *exec, const pl_move_t *move, int32_t i,
     const move_page_t *page = &move->pages[i];
     int32_t slot            = move->slots[i].dst;
     pl_exec_site_t site     = source_site(exec, move, i);
-    pl_exec_read_t read = {.header = *header_at(exec, move, i, layer, which),
-                           .form   = &dst->form[which],
-                           .bytes  = pl_store_page(dst, which, layer, slot),
-                           .rows   = page->rows};
+    pl_exec_read_t read = {.header = *header_at(exec, move, i, layer, which)};
     pl_page_header_t *header = pl_store_header(dst, which, layer, slot);
 
+    if (pl_exec_verifies(exec)) {
+        read.hashed = true;
+        read.digest = pl_digests_next(&exec->digests);
+    }
     read.guard               = read.header.guard;
     header->digest           = read.header.digest;
     header->guard            = pl_exec_sound(exec, &site, layer, which, &read)
@@ -328,11 +356,25 @@ static void arrive(pl_exec_t *exec, const pl_move_t *move, int32_t i,
     dst->tags[slot].rows     = page->rows;
 }
 
+static pl_status_t inject_flip(pl_exec_t *exec, const pl_move_t *move)
+{
+    if ((move->kind != PL_OP_LOAD) ||
+        !pl_exec_injects(exec, PL_INJECT_FLIP_DEVICE)) {
+        return PL_OK;
+    }
+    PL_TRY(pl_device_after(exec->device, PL_STREAM_COMPUTE, move->stream,
+                           move->fences[0]));
+    return pl_exec_flip(exec, move->dst, move->slots[0].dst, 0,
+                        move->pages[0].rows);
+}
+
 static pl_status_t complete_layer(pl_exec_t *exec, pl_move_t *move)
 {
     int32_t layer = move->n_done;
 
-    PL_TRY(pl_device_wait(exec->device, move->stream, move->fences[layer]));
+    if (pl_exec_verifies(exec)) {
+        PL_TRY(hash_layer(exec, move, layer));
+    }
     for (int32_t i = 0; i < move->n; i++) {
         for (int which = 0; which < PL_STORES; which++) {
             if (pl_store_has(&exec->stores[move->dst].layout, which, layer)) {
@@ -340,10 +382,8 @@ static pl_status_t complete_layer(pl_exec_t *exec, pl_move_t *move)
             }
         }
     }
-    if ((layer == 0) && (move->kind == PL_OP_LOAD) &&
-        pl_exec_injects(exec, PL_INJECT_FLIP_DEVICE)) {
-        pl_exec_flip(exec, move->dst, move->slots[0].dst, layer,
-                     move->pages[0].rows);
+    if (layer == 0) {
+        PL_TRY(inject_flip(exec, move));
     }
     move->n_done++;
     return PL_OK;
@@ -353,33 +393,60 @@ pl_status_t pl_move_wait(pl_exec_t *exec, pl_moves_t *moves, int64_t id,
                          int32_t layer)
 {
     size_t at = find(moves, id);
+    const pl_move_t *move;
 
-    while ((at < moves->n) && (moves->items[at]->n_done <= layer)) {
+    if (at == moves->n) {
+        return PL_OK;
+    }
+    move = moves->items[at];
+    /* Peers read this rank's pages after what it has queued on GATHER. */
+    PL_TRY(pl_device_after(exec->device, PL_STREAM_GATHER, move->stream,
+                           move->fences[layer]));
+    if (pl_exec_replicates(exec)) {
+        PL_TRY(pl_device_after(exec->device, PL_STREAM_COMPUTE, move->stream,
+                               move->fences[layer]));
+    }
+    while (move->n_done <= layer) {
         PL_TRY(complete_layer(exec, moves->items[at]));
     }
     return PL_OK;
 }
 
 /* What a request that comes back holds is read from what came back. */
-static void resume(pl_exec_t *exec, const pl_move_t *move)
+static pl_status_t resume(pl_exec_t *exec, const pl_move_t *move)
 {
-    const pl_store_t *store = &exec->stores[move->dst];
-    uint64_t held           = 0;
-
-    for (int32_t i = 0; i < move->n; i++) {
-        for (int32_t layer = 0; layer < exec->n_layers; layer++) {
-            for (int which = 0; which < PL_STORES; which++) {
-                if (pl_store_has(&store->layout, which, layer)) {
-                    held += pl_exec_digest(
-                        &store->form[which],
-                        pl_store_page(store, which, layer, move->slots[i].dst),
-                        layer, which, move->pages[i].rows,
-                        move->pages[i].position * exec->page_tokens);
-                }
-            }
-        }
+    if (!pl_exec_hashes(exec)) {
+        return PL_OK;
     }
-    exec->requests[move->request].digest_held = held;
+    pl_digests_clear(&exec->digests);
+    for (int32_t i = 0; i < move->n; i++) {
+        PL_TRY(pl_digests_add_page(
+            &exec->digests, &exec->stores[move->dst], move->slots[i].dst,
+            move->pages[i].rows, move->pages[i].position * exec->page_tokens));
+    }
+    PL_TRY(pl_digests_take(&exec->digests, exec->device));
+    exec->requests[move->request].digest_held = pl_digests_sum(&exec->digests);
+    return PL_OK;
+}
+
+/* All has arrived: the host has waited. */
+static pl_status_t end(pl_exec_t *exec, const pl_move_t *move, bool *failed_p)
+{
+    switch (move->kind) {
+    case PL_OP_LOAD:
+        *failed_p = pl_exec_injects(exec, PL_INJECT_LOAD_FAIL);
+        return PL_OK;
+    case PL_OP_BACKUP:
+        *failed_p = pl_exec_injects(exec, PL_INJECT_BACKUP_FAIL);
+        return pl_exec_injects(exec, PL_INJECT_FLIP_HOST)
+                   ? pl_exec_flip(exec, move->dst, move->slots[0].dst, 0,
+                                  move->pages[0].rows)
+                   : PL_OK;
+    case PL_OP_RESUME:
+        return resume(exec, move);
+    default:
+        return PL_OK;
+    }
 }
 
 pl_status_t pl_move_settle(pl_exec_t *exec, pl_moves_t *moves, int64_t id,
@@ -393,20 +460,14 @@ pl_status_t pl_move_settle(pl_exec_t *exec, pl_moves_t *moves, int64_t id,
         return PL_OK;
     }
     move = moves->items[at];
+    /* From here on the source may be another's, and the host may read what was
+     * copied to it. */
+    PL_TRY(pl_device_wait(exec->device, move->stream,
+                          move->fences[exec->n_layers - 1]));
     while (move->n_done < exec->n_layers) {
         PL_TRY(complete_layer(exec, move));
     }
-    if (move->kind == PL_OP_LOAD) {
-        *failed_p = pl_exec_injects(exec, PL_INJECT_LOAD_FAIL);
-    } else if (move->kind == PL_OP_BACKUP) {
-        *failed_p = pl_exec_injects(exec, PL_INJECT_BACKUP_FAIL);
-        if (pl_exec_injects(exec, PL_INJECT_FLIP_HOST)) {
-            pl_exec_flip(exec, move->dst, move->slots[0].dst, 0,
-                         move->pages[0].rows);
-        }
-    } else if (move->kind == PL_OP_RESUME) {
-        resume(exec, move);
-    }
+    PL_TRY(end(exec, move, failed_p));
     forget(moves, at);
     return PL_OK;
 }

@@ -5,9 +5,15 @@
  * whatever the owners of the pages are: the host copy is where it was written.
  *
  * Lifecycle: reserve (memory), execute (check the sources, queue the copies),
- * complete (wait, check what arrived, stamp the destinations; LOAD: layer by
- * layer, as its readers need it), settle (complete the rest).  What an
- * operation needs of the plan is copied: it outlives the tick.
+ * complete (check what arrived, stamp the destinations; LOAD: layer by layer,
+ * as its readers need it), settle (wait, complete the rest).  What an operation
+ * needs of the plan is copied: it outlives the tick.
+ *
+ * Order on the device: an operation's copies come after all that the forward
+ * pass has queued before (its destination may have been read, or become poison,
+ * there; its source was written there).  Readers of a load-back come after the
+ * copies of their layer.  The host waits when the operation is due and, with
+ * verification, for the digests of what arrived.
  */
 #ifndef PL_EXEC_MOVE_H
 #define PL_EXEC_MOVE_H
@@ -31,8 +37,9 @@ PL_MUST_CHECK pl_status_t pl_move_reserve(pl_exec_t *exec, pl_moves_t *moves,
 PL_MUST_CHECK pl_status_t pl_move_execute(pl_exec_t *exec, pl_moves_t *moves,
                                           const pl_op_t *op);
 
-/* Layer `layer` of operation `id` has arrived when this returns; at once if the
- * operation is not this rank's or has ended. */
+/* What gathers pages of layer `layer` from now on, or where ranks replicate
+ * reads them, comes after the copies of LOAD `id`; nothing if the operation is
+ * not this rank's or has ended. */
 PL_MUST_CHECK pl_status_t pl_move_wait(pl_exec_t *exec, pl_moves_t *moves,
                                        int64_t id, int32_t layer);
 

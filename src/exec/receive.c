@@ -29,32 +29,38 @@ static pl_exec_site_t transfer_site(const pl_exec_t *exec,
 
 /* ---- pages ---- */
 
-/* One layer of one store of page i: check what came, keep it. */
-static void take_layer(pl_exec_t *exec, const pl_send_t *send, int32_t i,
-                       int32_t rows, int32_t layer, int which,
-                       const uint8_t *at)
+/* One piece of page i: check what came, keep it.  Its bytes are looked at in
+ * the message, which the host reaches. */
+static pl_status_t take_piece(pl_exec_t *exec, pl_sends_t *sends,
+                              const pl_send_t *send, int32_t i, int32_t rows,
+                              const pl_piece_t *piece, const uint8_t *at)
 {
     const pl_store_t *store  = &exec->stores[PL_FREED_DECODE];
     const send_page_t *page  = &send->pages[i];
     int32_t slot             = pl_exec_slot(exec, PL_FREED_DECODE, page->dst);
     pl_exec_site_t site      = transfer_site(exec, send, i);
-    pl_exec_read_t read      = {.guard = page->src_guard,
-                                .form  = &store->form[which],
-                                .bytes = at + sizeof(pl_page_header_t),
-                                .rows  = rows};
-    pl_page_header_t *header = pl_store_header(store, which, layer, slot);
+    pl_exec_read_t read      = {.guard  = page->src_guard,
+                                .hashed = pl_exec_verifies(exec)};
+    pl_page_header_t *header = pl_piece_header(store, piece, slot);
+    pl_copy_t copy           = {pl_piece_page(store, piece, slot),
+                                at + sizeof(pl_page_header_t),
+                                store->stride[piece->which]};
 
     memcpy(&read.header, at, sizeof(read.header));
+    if (read.hashed) {
+        read.digest =
+            pl_exec_digest(&store->form[piece->which], copy.src, piece->layer,
+                           piece->which, rows, site.position);
+    }
     header->digest = read.header.digest;
     header->guard  = page->dst_guard;
-    if (!pl_exec_sound(exec, &site, layer, which, &read)) {
+    if (!pl_exec_sound(exec, &site, piece->layer, piece->which, &read)) {
         header->guard                         = PL_GUARD_DAMAGED;
         exec->requests[send->request].damaged = true;
     }
-    memcpy(pl_store_page(store, which, layer, slot), read.bytes,
-           store->stride[which]);
     store->tags[slot].position = site.position;
     store->tags[slot].rows     = rows;
+    return PL_ARRAY_PUSH(&sends->copies, copy);
 }
 
 /* The place that stands before a page's bytes is one of those this rank owes,
@@ -74,7 +80,7 @@ static int32_t index_of(const pl_exec_t *exec, const pl_send_t *send, int rank,
     return i;
 }
 
-static pl_status_t unpack(pl_exec_t *exec, pl_send_t *send,
+static pl_status_t unpack(pl_exec_t *exec, pl_sends_t *sends, pl_send_t *send,
                           const send_from_t *from)
 {
     const pl_store_t *store = &exec->stores[PL_FREED_DECODE];
@@ -96,16 +102,23 @@ static pl_status_t unpack(pl_exec_t *exec, pl_send_t *send,
             return PL_ERR_INTERNAL;
         }
         send->pages[i].came = true;
-        for (int32_t layer = 0; layer < exec->n_layers; layer++) {
-            for (int which = 0; which < PL_STORES; which++) {
-                if (pl_store_has(&store->layout, which, layer)) {
-                    take_layer(exec, send, i, place.rows, layer, which, at);
-                    at += sizeof(pl_page_header_t) + store->stride[which];
-                }
-            }
+        for (pl_piece_t piece = PL_PIECE_FIRST;
+             pl_piece_next(&store->layout, &piece);) {
+            PL_TRY(take_piece(exec, sends, send, i, place.rows, &piece, at));
+            at += sizeof(pl_page_header_t) + store->stride[piece.which];
         }
     }
     return PL_OK;
+}
+
+/* A page of the pool may still be on its way to poison, or have been read by
+ * the forward pass; from now on that reads what came. */
+static pl_status_t keep_pages(pl_exec_t *exec, const pl_sends_t *sends)
+{
+    PL_TRY(pl_device_order(exec->device, PL_STREAM_SEND, PL_STREAM_COMPUTE));
+    PL_TRY(pl_device_copy(exec->device, PL_STREAM_SEND, sends->copies.items,
+                          (int32_t)sends->copies.n, false));
+    return pl_device_order(exec->device, PL_STREAM_COMPUTE, PL_STREAM_SEND);
 }
 
 /* The decode pages of a request, by position; what did not come is no page. */
@@ -138,8 +151,10 @@ static void flip(const pl_send_t *send)
                         sizeof(pl_page_header_t)] ^= 0x10;
 }
 
-pl_status_t pl_receive_pages(pl_exec_t *exec, pl_send_t *send)
+pl_status_t pl_receive_pages(pl_exec_t *exec, pl_sends_t *sends,
+                             pl_send_t *send)
 {
+    sends->copies.n = 0;
     pl_transfer_open(&send->transfer, exec->n_prefill);
     for (int i = 0; i < send->n_from; i++) {
         send_from_t *from = &send->from[i];
@@ -159,7 +174,7 @@ pl_status_t pl_receive_pages(pl_exec_t *exec, pl_send_t *send)
             return PL_ERR_INTERNAL;
         }
         if (head.aborted == 0) {
-            PL_TRY(unpack(exec, send, from));
+            PL_TRY(unpack(exec, sends, send, from));
         }
         pl_transfer_report(&send->transfer, from->rank, head.aborted == 0);
     }
@@ -169,6 +184,7 @@ pl_status_t pl_receive_pages(pl_exec_t *exec, pl_send_t *send)
             pl_transfer_report(&send->transfer, rank, true);
         }
     }
+    PL_TRY(keep_pages(exec, sends));
     return keep_places(exec, send);
 }
 
@@ -206,44 +222,47 @@ pl_status_t pl_receive_handover(pl_exec_t *exec, pl_send_t *send)
 
 /* ---- the whole prompt ---- */
 
-/* Digest of the rows of one page that lie below `end`, all layers and stores.
- */
-static uint64_t page_digest(const pl_exec_t *exec, pl_page_t dst, int32_t page,
-                            int32_t end)
+/* Digest of the first `end` rows held, all layers and stores; the host waits.
+ * PL_ERR_INTERNAL if a page never came. */
+static pl_status_t held_digest(pl_exec_t *exec, int32_t index, int32_t end,
+                               uint64_t *digest_p)
 {
-    const pl_store_t *store = &exec->stores[PL_FREED_DECODE];
-    int32_t rows            = pl_exec_rows(exec, page, end);
-    int32_t slot            = pl_exec_slot(exec, PL_FREED_DECODE, dst);
-    uint64_t sum            = 0;
+    const pl_exec_request_t *request = &exec->requests[index];
 
-    for (int32_t layer = 0; (rows > 0) && (layer < exec->n_layers); layer++) {
-        for (int which = 0; which < PL_STORES; which++) {
-            if (pl_store_has(&store->layout, which, layer)) {
-                sum += pl_exec_digest(&store->form[which],
-                                      pl_store_page(store, which, layer, slot),
-                                      layer, which, rows,
-                                      page * exec->page_tokens);
-            }
-        }
-    }
-    return sum;
-}
-
-/* Of the first `end` rows held; false if a page never came. */
-static bool held_digest(const pl_exec_t *exec, const pl_exec_request_t *request,
-                        int32_t end, uint64_t *digest_p)
-{
-    uint64_t sum = 0;
-
+    pl_digests_clear(&exec->digests);
     for (int32_t i = 0; i < pl_exec_pages(exec, end); i++) {
         if (((size_t)i >= request->decode_pages.n) ||
             (request->decode_pages.items[i] == PL_NO_PAGE)) {
-            return false;
+            pl_log(exec->log, PL_LOG_ERROR,
+                   "request %" PRId32 " was handed over with pages missing; "
+                   "please report this",
+                   index);
+            return PL_ERR_INTERNAL;
         }
-        sum += page_digest(exec, request->decode_pages.items[i], i, end);
+        PL_TRY(pl_digests_add_page(
+            &exec->digests, &exec->stores[PL_FREED_DECODE],
+            pl_exec_slot(exec, PL_FREED_DECODE, request->decode_pages.items[i]),
+            pl_exec_rows(exec, i, end), i * exec->page_tokens));
     }
-    *digest_p = sum;
-    return true;
+    PL_TRY(pl_digests_take(&exec->digests, exec->device));
+    *digest_p = pl_digests_sum(&exec->digests);
+    return PL_OK;
+}
+
+/* Of the prompt alone, which is part of the result, and of all rows held, if
+ * the compute or verification looks at that. */
+static pl_status_t take_digests(pl_exec_t *exec, int32_t index,
+                                uint64_t *digest_p)
+{
+    pl_exec_request_t *request = &exec->requests[index];
+    int32_t original           = pl_exec_prompt_tokens(exec, index);
+
+    PL_TRY(held_digest(exec, index, original, digest_p));
+    request->digest_held = *digest_p;
+    return (request->prompt_tokens != original) && pl_exec_hashes(exec)
+               ? held_digest(exec, index, request->prompt_tokens,
+                             &request->digest_held)
+               : PL_OK;
 }
 
 static void compare(pl_exec_t *exec, int32_t index, int32_t home,
@@ -270,15 +289,7 @@ pl_status_t pl_receive_prompt(pl_exec_t *exec, int32_t index, int32_t home)
         (request->prompt_tokens == 0)) {
         return PL_OK;
     }
-    if (!held_digest(exec, request, request->prompt_tokens,
-                     &request->digest_held) ||
-        !held_digest(exec, request, original, &digest)) {
-        pl_log(exec->log, PL_LOG_ERROR,
-               "request %" PRId32 " was handed over with pages missing; "
-               "please report this",
-               index);
-        return PL_ERR_INTERNAL;
-    }
+    PL_TRY(take_digests(exec, index, &digest));
     if (pl_exec_verifies(exec) && !request->damaged &&
         (request->digest_held != request->sent_digest)) {
         compare(exec, index, home, PL_INVARIANT_BYTES);

@@ -314,6 +314,6 @@ pl_status_t pl_run_collect(run_rank_t *run)
     PL_TRY(pl_run_verify_cold(run, &view));
     return run->params->done == NULL
                ? PL_OK
-               : run->params->done(run->params->done_context, run->comm,
+               : run->params->done(run->params->done_context, run->base,
                                    run->engine, &view);
 }

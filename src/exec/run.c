@@ -146,6 +146,12 @@ static uint64_t tier_bytes(const run_rank_t *run, int32_t n_slots)
            (uint64_t)n_slots * sizeof(pl_page_tag_t);
 }
 
+/* Does memory of the machine hold it? */
+static bool is_on_host(const run_rank_t *run, int tier)
+{
+    return run->device->addressable || (pl_exec_memory(tier) == PL_MEMORY_HOST);
+}
+
 /* Tiers of all ranks that share this machine, against what it has left. */
 static pl_status_t check_memory(const run_rank_t *run)
 {
@@ -166,7 +172,8 @@ static pl_status_t check_memory(const run_rank_t *run)
         pl_tier_pages_t pages = tiers_of(run, rank);
 
         for (int tier = 0; tier < PL_TIERS; tier++) {
-            by_tier[tier] += tier_bytes(run, pages.n[tier]);
+            by_tier[tier] +=
+                is_on_host(run, tier) ? tier_bytes(run, pages.n[tier]) : 0;
         }
     }
     for (int tier = 0; tier < PL_TIERS; tier++) {
@@ -289,6 +296,8 @@ static pl_status_t open_model(const run_rank_t *run, pl_compute_t **compute_p)
     int32_t n_over                = 0;
     pl_model_params_t model       = {.config      = params->model,
                                      .weights     = params->weights,
+                                     .device      = run->device,
+                                     .forward     = params->forward,
                                      .kv_dtype    = params->kv_dtype,
                                      .page_tokens = params->engine.page_tokens,
                                      .max_tokens  = longest(params, &n_over),
@@ -328,6 +337,28 @@ static pl_status_t open_door(run_rank_t *run)
     return storage->open(storage->context, run->rank, &run->door);
 }
 
+/* Device, and what stands on the communicator; all ranks agree. */
+static pl_status_t open_hardware(run_rank_t *run)
+{
+    const pl_run_params_t *params = run->params;
+    pl_comm_t *above              = NULL;
+    pl_status_t status;
+
+    status = params->device.open(params->device.context, run->rank,
+                                 &run->log.log, &run->device);
+    if (status == PL_OK) {
+        status = check_memory(run);
+    }
+    if (params->open_comm == NULL) {
+        return status;
+    }
+    PL_TRY(pl_comm_agree_status(run->base, status));
+    PL_TRY(params->open_comm(params->comm_context, run->base, run->device,
+                             &above));
+    run->comm = above;
+    return PL_OK;
+}
+
 static pl_status_t open_data(run_rank_t *run)
 {
     const pl_run_params_t *params = run->params;
@@ -347,8 +378,6 @@ static pl_status_t open_data(run_rank_t *run)
         data.ends   = params->model->eos;
         data.n_ends = params->model->n_eos;
     }
-    PL_TRY(check_memory(run));
-    PL_TRY(pl_device_open(params->device, &run->log.log, &run->device));
     PL_TRY(open_door(run));
     data.door = run->door;
     PL_TRY(pl_data_open(&data, run->comm, run->device, &run->executor));
@@ -358,25 +387,54 @@ static pl_status_t open_data(run_rank_t *run)
     return PL_OK;
 }
 
+static pl_status_t open_parts(run_rank_t *run)
+{
+    /* Every rank finds the same faults here. */
+    PL_TRY(check_params(run->params, run->rank == 0 ? run->params->log : NULL));
+    PL_TRY(open_engine(run));
+    if (is_cost(run->params)) {
+        return open_cost(run);
+    }
+    PL_TRY(open_hardware(run));
+    return open_data(run);
+}
+
 static pl_status_t open_rank(run_rank_t *run)
 {
     pl_status_t status;
 
     open_logs(run);
     run->inject = run->params->inject;
-    status =
-        check_params(run->params, run->rank == 0 ? run->params->log : NULL);
-    if (status == PL_OK) {
-        status = open_engine(run);
-    }
-    if (status == PL_OK) {
-        status = is_cost(run->params) ? open_cost(run) : open_data(run);
-    }
+    status      = open_parts(run);
     if (run->comm == NULL) {
         return status;
     }
     PL_TRY(pl_comm_agree_status(run->comm, status));
     return is_cost(run->params) ? PL_OK : pl_data_expose(run->executor);
+}
+
+static void stay_open(pl_comm_t *comm)
+{
+    (void)comm;
+}
+
+/* What stands on the caller's communicator, which stays open.  Before the
+ * executor's memory is freed: what peers have opened of it is closed here. */
+static void close_comm(run_rank_t *run)
+{
+    const pl_comm_ops_t *ops;
+    pl_comm_ops_t lent;
+
+    if (run->comm == run->base) {
+        return;
+    }
+    ops            = run->base->ops;
+    lent           = *ops;
+    lent.close     = stay_open;
+    run->base->ops = &lent;
+    pl_comm_close(run->comm);
+    run->base->ops = ops;
+    run->comm      = run->base;
 }
 
 /* The door first: until it is closed it may write to the executor's memory. */
@@ -423,11 +481,14 @@ static bool memory_is_in_use(const pl_comm_t *comm, pl_status_t status)
 
 pl_status_t pl_run(const pl_run_params_t *params, pl_comm_t *comm)
 {
-    run_rank_t run = {
-        .params = params, .comm = comm, .rank = comm == NULL ? 0 : comm->rank};
+    run_rank_t run     = {.params = params,
+                          .base   = comm,
+                          .comm   = comm,
+                          .rank   = comm == NULL ? 0 : comm->rank};
     pl_status_t status = run_rank(&run);
 
     if (!memory_is_in_use(comm, status)) {
+        close_comm(&run);
         close_rank(&run);
     }
     return status;
@@ -446,9 +507,14 @@ static pl_status_t local_body(void *context, pl_comm_t *comm)
     local_run_t *local = context;
     run_rank_t *run    = &local->ranks[comm->rank];
 
+    pl_status_t status;
+
+    run->base = comm;
     run->comm = comm;
     run->rank = comm->rank;
-    return run_rank(run);
+    status    = run_rank(run);
+    close_comm(run);
+    return status;
 }
 
 pl_status_t pl_run_local(const pl_run_params_t *params, double timeout_s)

@@ -64,7 +64,12 @@ typedef struct pl_run_params {
     pl_engine_source_t source; /* borrowed; read by all ranks' threads */
     pl_token_reader_t prompts; /* borrowed likewise; prompt tokens only */
     const char *executor;      /* "model", "stamp", "cost" */
-    const char *device;        /* device/device.h; not for cost */
+    pl_device_source_t device; /* of each rank; not for cost */
+    /* What stands on each rank's communicator once its device is open
+     * (comm/peer.h, comm/nccl.h); collective.  NULL: nothing. */
+    pl_status_t (*open_comm)(void *context, pl_comm_t *base,
+                             pl_device_t *device, pl_comm_t **comm_p);
+    void *comm_context;
     pl_verify_t verify;
     pl_store_layout_t layout; /* layers and row sizes; page size and slots are
                                  the engine's */
@@ -72,6 +77,8 @@ typedef struct pl_run_params {
     /* executor "model", which needs neither layout nor vocab_size: */
     const pl_model_config_t *model; /* borrowed */
     const pl_weights_t *weights;    /* borrowed; shared by all ranks */
+    pl_forward_source_t forward;    /* open NULL: the host's, for devices that
+                                       are addressable */
     pl_kv_dtype_t kv_dtype;
     pl_model_observer_t model_observer; /* of every rank's own thread */
     bool debug;

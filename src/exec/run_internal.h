@@ -27,7 +27,8 @@ typedef struct run_results {
 
 typedef struct run_rank {
     const pl_run_params_t *params;
-    pl_comm_t *comm; /* NULL: all ranks */
+    pl_comm_t *base; /* the caller's; NULL: all ranks */
+    pl_comm_t *comm; /* that, or what stands on it */
     int rank;        /* 0 if comm is NULL */
     rank_log_t log;
     rank_log_t engine_log; /* of what all ranks decide alike: rank 0 warns */

@@ -29,17 +29,14 @@ static int32_t pages_of(const pl_exec_t *exec, const pl_op_t *op, int rank)
 
 /* ---- memory ---- */
 
-static void free_send(pl_send_t *send)
+static void free_send(pl_exec_t *exec, pl_sends_t *sends, pl_send_t *send)
 {
-    if (send == NULL) {
-        return;
-    }
     for (int i = 0; i < send->n_from; i++) {
-        free(send->from[i].bytes);
+        pl_buffer_give(&sends->buffers, exec->device, send->from[i].bytes);
     }
+    pl_buffer_give(&sends->buffers, exec->device, send->out);
     free(send->from);
     free(send->pages);
-    free(send->out);
     free(send);
 }
 
@@ -53,14 +50,14 @@ static size_t find(const pl_sends_t *sends, int64_t id)
     return sends->items.n;
 }
 
-static void forget(pl_sends_t *sends, size_t i)
+static void forget(pl_exec_t *exec, pl_sends_t *sends, size_t i)
 {
     pl_send_t *send = sends->items.items[i];
 
     if (send->slot != NULL) {
         pl_handover_give(send->slot);
     }
-    free_send(send);
+    free_send(exec, sends, send);
     memmove(&sends->items.items[i], &sends->items.items[i + 1],
             (sends->items.n - i - 1) * sizeof(*sends->items.items));
     sends->items.n--;
@@ -87,10 +84,8 @@ static pl_status_t reserve_home(pl_exec_t *exec, pl_sends_t *sends,
         from->rank    = rank;
         from->n_pages = n;
         from->n_bytes = pl_send_bytes(layout, n);
-        from->bytes   = malloc(from->n_bytes);
-        if (from->bytes == NULL) {
-            return PL_ERR_MEMORY;
-        }
+        PL_TRY(pl_buffer_take(&sends->buffers, exec->device, from->n_bytes,
+                              &from->bytes));
         send->n_from++;
     }
     return op->last
@@ -135,11 +130,10 @@ pl_status_t pl_send_reserve(pl_exec_t *exec, pl_sends_t *sends,
     if (n_out > 0) {
         send->out_bytes =
             pl_send_bytes(&exec->stores[PL_FREED_DEVICE].layout, n_out);
-        send->out = malloc(send->out_bytes);
-        if (send->out == NULL) {
-            status = PL_ERR_MEMORY;
-            goto err;
-        }
+        PL_TRY_GOTO(status,
+                    pl_buffer_take(&sends->buffers, exec->device,
+                                   send->out_bytes, &send->out),
+                    err);
     }
     if (op->home == exec->rank) {
         PL_TRY_GOTO(status, reserve_home(exec, sends, op, send), err);
@@ -151,16 +145,33 @@ err:
     if (send->slot != NULL) {
         pl_handover_give(send->slot);
     }
-    free_send(send);
+    free_send(exec, sends, send);
     return status;
 }
 
 /* ---- sending ---- */
 
-/* One page with all layers and stores; its bytes are checked as they are read.
- */
-static uint8_t *pack_page(pl_exec_t *exec, const pl_op_t *op, int32_t i,
-                          uint8_t *at)
+/* With verification: the digests of all pages that are to be sent. */
+static pl_status_t hash_pages(pl_exec_t *exec, const pl_op_t *op)
+{
+    pl_digests_clear(&exec->digests);
+    for (int32_t i = 0; pl_exec_verifies(exec) && (i < op->n_pages); i++) {
+        int32_t position = op->first_page + i;
+
+        if (pl_page_owner(op->pages[i], exec->n_prefill) == exec->rank) {
+            PL_TRY(pl_digests_add_page(
+                &exec->digests, &exec->stores[PL_FREED_DEVICE],
+                pl_exec_slot(exec, PL_FREED_DEVICE, op->pages[i]),
+                pl_exec_rows(exec, position, op->first_token + op->n_tokens),
+                position * exec->page_tokens));
+        }
+    }
+    return pl_digests_take(&exec->digests, exec->device);
+}
+
+/* One page with all layers and stores: its headers, and copies of its bytes. */
+static pl_status_t pack_page(pl_exec_t *exec, pl_sends_t *sends,
+                             const pl_op_t *op, int32_t i, uint8_t **at_p)
 {
     const pl_store_t *store = &exec->stores[PL_FREED_DEVICE];
     pl_page_t page          = op->pages[i];
@@ -178,54 +189,88 @@ static uint8_t *pack_page(pl_exec_t *exec, const pl_op_t *op, int32_t i,
                                .node     = -1};
     pl_exec_read_t read     = {.guard =
                                    pl_exec_guard(exec, PL_FREED_DEVICE, page, -1),
-                               .rows = place.rows};
+                               .hashed = pl_exec_verifies(exec)};
 
-    memcpy(at, &place, sizeof(place));
-    at += sizeof(place);
-    for (int32_t layer = 0; layer < exec->n_layers; layer++) {
-        for (int which = 0; which < PL_STORES; which++) {
-            if (!pl_store_has(&store->layout, which, layer)) {
-                continue;
-            }
-            read.form   = &store->form[which];
-            read.header = *pl_store_header(store, which, layer, slot);
-            read.bytes  = pl_store_page(store, which, layer, slot);
-            if (!pl_exec_sound(exec, &site, layer, which, &read)) {
-                read.header.guard = PL_GUARD_DAMAGED;
-            }
-            memcpy(at, &read.header, sizeof(read.header));
-            memcpy(at + sizeof(read.header), read.bytes, store->stride[which]);
-            at += sizeof(read.header) + store->stride[which];
+    memcpy(*at_p, &place, sizeof(place));
+    *at_p += sizeof(place);
+    for (pl_piece_t at = PL_PIECE_FIRST; pl_piece_next(&store->layout, &at);) {
+        pl_copy_t copy = {*at_p + sizeof(read.header),
+                          pl_piece_page(store, &at, slot),
+                          store->stride[at.which]};
+
+        read.header = *pl_piece_header(store, &at, slot);
+        read.digest = read.hashed ? pl_digests_next(&exec->digests) : 0;
+        if (!pl_exec_sound(exec, &site, at.layer, at.which, &read)) {
+            read.header.guard = PL_GUARD_DAMAGED;
         }
+        memcpy(*at_p, &read.header, sizeof(read.header));
+        PL_TRY(PL_ARRAY_PUSH(&sends->copies, copy));
+        *at_p += sizeof(read.header) + copy.bytes;
     }
-    return at;
+    return PL_OK;
 }
 
-static pl_status_t send_pages(pl_exec_t *exec, const pl_op_t *op,
-                              pl_send_t *send)
+static pl_status_t pack_pages(pl_exec_t *exec, pl_sends_t *sends,
+                              const pl_op_t *op, pl_send_t *send)
+{
+    uint8_t *at = send->out + sizeof(send_head_t);
+
+    sends->copies.n = 0;
+    PL_TRY(hash_pages(exec, op));
+    for (int32_t i = 0; i < op->n_pages; i++) {
+        if (pl_page_owner(op->pages[i], exec->n_prefill) == exec->rank) {
+            PL_TRY(pack_page(exec, sends, op, i, &at));
+        }
+    }
+    assert(at == send->out + send->out_bytes);
+    /* The pages were written on COMPUTE, or read there since they came back. */
+    PL_TRY(pl_device_order(exec->device, PL_STREAM_SEND, PL_STREAM_COMPUTE));
+    PL_TRY(pl_device_copy(exec->device, PL_STREAM_SEND, sends->copies.items,
+                          (int32_t)sends->copies.n, false));
+    return pl_device_record(exec->device, PL_STREAM_SEND, &send->out_fence);
+}
+
+static pl_status_t post(pl_exec_t *exec, pl_send_t *send)
+{
+    PL_TRY(pl_device_wait(exec->device, PL_STREAM_SEND, send->out_fence));
+    send->is_packed = false;
+    return pl_comm_send(exec->comm, send->home, PL_TAG_PAGES, send->out,
+                        send->out_bytes, &send->out_message);
+}
+
+pl_status_t pl_sends_post(pl_exec_t *exec, pl_sends_t *sends, int64_t id)
+{
+    /* In the order in which their receives were posted. */
+    for (size_t i = 0; i < sends->items.n; i++) {
+        pl_send_t *send = sends->items.items[i];
+
+        if (send->is_packed && (send->id <= id)) {
+            PL_TRY(post(exec, send));
+        }
+    }
+    return PL_OK;
+}
+
+static pl_status_t send_pages(pl_exec_t *exec, pl_sends_t *sends,
+                              const pl_op_t *op, pl_send_t *send)
 {
     send_head_t head = {.op = op->id, .n_pages = send->n_out};
-    uint8_t *at      = send->out + sizeof(head);
 
     send->aborted = pl_exec_injects(exec, PL_INJECT_TRANSFER_ABORT);
     head.aborted  = send->aborted ? 1 : 0;
     if (send->aborted) {
         memset(send->out, PL_POISON_BYTE, send->out_bytes);
     } else {
-        for (int32_t i = 0; i < op->n_pages; i++) {
-            if (pl_page_owner(op->pages[i], exec->n_prefill) == exec->rank) {
-                at = pack_page(exec, op, i, at);
-            }
-        }
-        assert(at == send->out + send->out_bytes);
+        PL_TRY(pack_pages(exec, sends, op, send));
     }
     memcpy(send->out, &head, sizeof(head));
     exec->counters->pages[PL_OP_SEND] += send->n_out;
     exec->counters->bytes[PL_OP_SEND] +=
         send->n_out *
         (int64_t)pl_store_page_bytes(&exec->stores[PL_FREED_DEVICE].layout);
-    return pl_comm_send(exec->comm, op->home, PL_TAG_PAGES, send->out,
-                        send->out_bytes, &send->out_message);
+    send->is_packed = true;
+    /* Where the host does the copies itself there is nothing to wait for. */
+    return exec->device->addressable ? post(exec, send) : PL_OK;
 }
 
 static pl_status_t post_receives(pl_exec_t *exec, const pl_op_t *op,
@@ -283,7 +328,7 @@ pl_status_t pl_send_execute(pl_exec_t *exec, pl_sends_t *sends,
         return PL_OK;
     }
     if (op->cancelled) {
-        forget(sends, at);
+        forget(exec, sends, at);
         return PL_OK;
     }
     send          = sends->items.items[at];
@@ -293,7 +338,7 @@ pl_status_t pl_send_execute(pl_exec_t *exec, pl_sends_t *sends,
         PL_TRY(post_receives(exec, op, send));
     }
     if (send->n_out > 0) {
-        PL_TRY(send_pages(exec, op, send));
+        PL_TRY(send_pages(exec, sends, op, send));
     }
     if (op->last && (request->first_rank == exec->rank)) {
         send->handover.tag     = (uint64_t)op->request + 1;
@@ -331,7 +376,7 @@ pl_status_t pl_send_settle(pl_exec_t *exec, pl_sends_t *sends, int64_t id,
     send    = sends->items.items[at];
     request = &exec->requests[send->request];
     if (send->home == exec->rank) {
-        PL_TRY(pl_receive_pages(exec, send));
+        PL_TRY(pl_receive_pages(exec, sends, send));
         PL_TRY(pl_receive_handover(exec, send));
     }
     PL_TRY(wait_for(exec, &send->out_message));
@@ -347,12 +392,14 @@ pl_status_t pl_send_settle(pl_exec_t *exec, pl_sends_t *sends, int64_t id,
             PL_TRY(pl_receive_prompt(exec, send->request, send->home));
         }
     }
-    forget(sends, at);
+    forget(exec, sends, at);
     return PL_OK;
 }
 
 void pl_sends_drain(pl_exec_t *exec, pl_sends_t *sends)
 {
+    /* Others wait for what they have posted receives for, here as well. */
+    (void)pl_sends_post(exec, sends, INT64_MAX);
     for (size_t i = 0; i < sends->items.n; i++) {
         pl_send_t *send = sends->items.items[i];
 
@@ -365,11 +412,13 @@ void pl_sends_drain(pl_exec_t *exec, pl_sends_t *sends)
     }
 }
 
-void pl_sends_free(pl_sends_t *sends)
+void pl_sends_free(pl_exec_t *exec, pl_sends_t *sends)
 {
     for (size_t i = 0; i < sends->items.n; i++) {
-        free_send(sends->items.items[i]);
+        free_send(exec, sends, sends->items.items[i]);
     }
     PL_ARRAY_FREE(&sends->items);
+    PL_ARRAY_FREE(&sends->copies);
+    pl_buffers_free(&sends->buffers, exec->device);
     pl_handovers_free(&sends->handovers);
 }

@@ -47,6 +47,8 @@ struct pl_send {
     int32_t n_out;
     uint8_t *out;
     size_t out_bytes;
+    pl_fence_t out_fence; /* of PL_STREAM_SEND: it is packed */
+    bool is_packed;       /* and not sent yet */
     pl_message_t out_message;
     bool aborted;
 
@@ -67,7 +69,8 @@ struct pl_send {
 size_t pl_send_bytes(const pl_store_layout_t *layout, int32_t n_pages);
 
 /* On the home: wait for what was posted, put it into the decode store. */
-PL_MUST_CHECK pl_status_t pl_receive_pages(pl_exec_t *exec, pl_send_t *send);
+PL_MUST_CHECK pl_status_t pl_receive_pages(pl_exec_t *exec, pl_sends_t *sends,
+                                           pl_send_t *send);
 /* The first token of a prompt, after its last send's pages. */
 PL_MUST_CHECK pl_status_t pl_receive_handover(pl_exec_t *exec, pl_send_t *send);
 /* All sends of the attempt are in: take the digest from stored bytes. */

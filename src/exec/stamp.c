@@ -182,23 +182,18 @@ static pl_status_t stamp_begin(pl_compute_t *compute, const pl_chunk_t *chunk)
     return PL_OK;
 }
 
-/* Rows of one store, page by page. */
-static void write_store(const stamp_t *stamp, const pl_rows_t *rows,
-                        int32_t layer, int which)
+/* A row whose tokens fold to `chain`. */
+static void put_row(const stamp_t *stamp, const pl_rows_t *rows, int32_t layer,
+                    int which, int32_t position, uint64_t chain)
 {
-    const pl_page_form_t *form = &rows->store->form[which];
-    int32_t page_tokens        = form->page_tokens;
-    size_t n                   = pl_row_bytes(form);
+    const pl_forward_pages_t *to = &rows->to[which];
+    int32_t page_tokens          = to->form.page_tokens;
+    int32_t page = position / page_tokens - rows->first_token / page_tokens;
 
-    for (int32_t i = 0; i < rows->n_tokens; i++) {
-        int32_t position = rows->first_token + i;
-        uint8_t *page    = pl_store_page(rows->store, which, layer,
-                                         rows->slots[i / page_tokens]);
-
-        pl_stamp_row(stamp->chains.items[position], position, layer, which,
-                     stamp->row, n);
-        pl_row_put(form, page, i % page_tokens, stamp->row);
-    }
+    pl_stamp_row(chain, position, layer, which, stamp->row,
+                 pl_row_bytes(&to->form));
+    pl_row_put(&to->form, to->pages + (size_t)rows->slots[page] * to->stride,
+               position % page_tokens, stamp->row);
 }
 
 static pl_status_t stamp_write(pl_compute_t *compute, const pl_chunk_t *chunk,
@@ -208,8 +203,10 @@ static pl_status_t stamp_write(pl_compute_t *compute, const pl_chunk_t *chunk,
 
     (void)chunk;
     for (int which = 0; which < PL_STORES; which++) {
-        if (pl_store_has(&rows->store->layout, which, layer)) {
-            write_store(stamp, rows, layer, which);
+        for (int32_t i = 0;
+             (rows->to[which].pages != NULL) && (i < rows->n_tokens); i++) {
+            put_row(stamp, rows, layer, which, rows->first_token + i,
+                    stamp->chains.items[rows->first_token + i]);
         }
     }
     return PL_OK;
@@ -280,13 +277,12 @@ static uint64_t stamp_expect_all(pl_compute_t *compute, int32_t request,
 
 /* ---- decode ---- */
 
-static pl_status_t stamp_step_layer(pl_compute_t *compute,
-                                    const pl_step_t *step, int32_t layer)
+static pl_status_t stamp_step_write(pl_compute_t *compute,
+                                    const pl_step_t *step, int32_t layer,
+                                    const pl_rows_t *row)
 {
-    stamp_t *stamp      = (stamp_t *)compute;
-    link_t *link        = &stamp->links[step->request];
-    int32_t page_tokens = stamp->params.layout.page_tokens;
-    int32_t page        = step->position / page_tokens;
+    stamp_t *stamp = (stamp_t *)compute;
+    link_t *link   = &stamp->links[step->request];
 
     if (link->n != step->position + 1) {
         bool goes_on = (link->n > 0) && (link->n <= step->position);
@@ -297,17 +293,20 @@ static pl_status_t stamp_step_layer(pl_compute_t *compute,
         link->n = step->position + 1;
     }
     for (int which = 0; which < PL_STORES; which++) {
-        const pl_page_form_t *form = &step->store->form[which];
-
-        if (!pl_store_has(&step->store->layout, which, layer)) {
-            continue;
+        if (row->to[which].pages != NULL) {
+            put_row(stamp, row, layer, which, step->position, link->chain);
         }
-        pl_stamp_row(link->chain, step->position, layer, which, stamp->row,
-                     pl_row_bytes(form));
-        pl_row_put(form,
-                   pl_store_page(step->store, which, layer, step->slots[page]),
-                   step->position % page_tokens, stamp->row);
     }
+    return PL_OK;
+}
+
+static pl_status_t stamp_step_read(pl_compute_t *compute, const pl_step_t *step,
+                                   int32_t layer, const pl_view_t *views)
+{
+    (void)compute;
+    (void)step;
+    (void)layer;
+    (void)views;
     return PL_OK;
 }
 
@@ -334,18 +333,20 @@ static void stamp_close(pl_compute_t *compute)
     free(stamp);
 }
 
-static const pl_compute_ops_t stamp_ops = {.name        = "stamp",
-                                           .reserve     = stamp_reserve,
-                                           .begin       = stamp_begin,
-                                           .write       = stamp_write,
-                                           .read        = stamp_read,
-                                           .end         = stamp_end,
-                                           .step_layer  = stamp_step_layer,
-                                           .step_end    = stamp_step_end,
-                                           .close       = stamp_close,
-                                           .expect_page = stamp_expect_page,
-                                           .expect_row  = stamp_expect_row,
-                                           .expect_all  = stamp_expect_all};
+static const pl_compute_ops_t stamp_ops = {.name         = "stamp",
+                                           .needs_digest = true,
+                                           .reserve      = stamp_reserve,
+                                           .begin        = stamp_begin,
+                                           .write        = stamp_write,
+                                           .read         = stamp_read,
+                                           .end          = stamp_end,
+                                           .step_write   = stamp_step_write,
+                                           .step_read    = stamp_step_read,
+                                           .step_end     = stamp_step_end,
+                                           .close        = stamp_close,
+                                           .expect_page  = stamp_expect_page,
+                                           .expect_row   = stamp_expect_row,
+                                           .expect_all   = stamp_expect_all};
 
 pl_status_t pl_stamp_open(const pl_stamp_params_t *params,
                           pl_compute_t **compute_p)

@@ -78,7 +78,7 @@ START_TEST(processes_give_what_virtual_ranks_give)
     pl_run_params_t params = on_world(n_decode);
     exec_result_t *one, *virtual_ranks, *result;
 
-    params.device = _i < 3 ? "cpu" : "guard";
+    exec_device(&params, _i < 3 ? "cpu" : "guard");
     one           = exec_run(&base);
     virtual_ranks = exec_run(&params);
     result        = run_on_world(&params);
@@ -218,7 +218,7 @@ START_TEST(rank_that_cannot_open_stops_all)
     exec_result_t *result;
 
     if (rank == odd) {
-        params.device = "no such device";
+        exec_device(&params, "no such device");
     }
     result = run_on_world(&params);
     ck_assert_all(MPI_COMM_WORLD,

@@ -7,6 +7,8 @@
 
 #include "base/hash.h"
 #include "base/rng.h"
+#include "comm/peer.h"
+#include "support/far_device.h"
 
 /* ---- the trace ---- */
 
@@ -105,6 +107,30 @@ pl_token_reader_t exec_trace_tokens(exec_trace_t *trace)
 
 /* ---- runs ---- */
 
+static pl_status_t open_device(void *context, int rank, const pl_log_t *log,
+                               pl_device_t **device_p)
+{
+    (void)rank;
+    return far_device_open_named(context, log, device_p);
+}
+
+static pl_status_t open_peer(void *context, pl_comm_t *base,
+                             pl_device_t *device, pl_comm_t **comm_p)
+{
+    (void)context;
+    return pl_comm_open_peer(base, device, comm_p);
+}
+
+void exec_device(pl_run_params_t *params, const char *name)
+{
+    static char cpu[] = "cpu";
+    bool peer         = strcmp(name, "cpu by peer") == 0;
+
+    params->device.open    = open_device;
+    params->device.context = peer ? cpu : (char *)(uintptr_t)name;
+    params->open_comm = peer || (strcmp(name, "far") == 0) ? open_peer : NULL;
+}
+
 pl_run_params_t exec_params(exec_trace_t *trace)
 {
     pl_run_params_t params = {
@@ -129,7 +155,7 @@ pl_run_params_t exec_params(exec_trace_t *trace)
         .source     = exec_trace_source(trace),
         .prompts    = exec_trace_tokens(trace),
         .executor   = "stamp",
-        .device     = "cpu",
+        .device     = {open_device, "cpu"},
         .verify     = PL_VERIFY_DIGEST,
         .layout     = pl_store_layout_stamp(1, 2, 64, 0),
         .vocab_size = TEST_VOCAB,

@@ -67,6 +67,10 @@ typedef struct exec_result {
 /* The base of all runs of `trace`: C = 4, D = 0, page 16, chunk 64. */
 pl_run_params_t exec_params(exec_trace_t *trace);
 
+/* "cpu", "guard"; "cpu by peer"; "far" (tests/support/far_device.h), by peer as
+ * well. */
+void exec_device(pl_run_params_t *params, const char *name);
+
 /* Per-lane pools that together hold so many tokens, whatever C and P are. */
 void exec_pools(pl_run_params_t *params, int32_t device_tokens,
                 int32_t host_tokens, int32_t decode_tokens);

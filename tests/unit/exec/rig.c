@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "comm/peer.h"
+#include "support/far_device.h"
 
 #define DEVICE_PAGES 40
 #define HOST_PAGES   24
@@ -137,7 +139,10 @@ static pl_status_t open_rig(rig_t *rig)
         PL_TRY(opener.open(opener.context, rig->comm->rank, &rig->door));
     }
     data.door = rig->door;
-    PL_TRY(pl_device_open(params->device, NULL, &rig->device));
+    PL_TRY(far_device_open_named(params->device, NULL, &rig->device));
+    if (!rig->device->addressable) {
+        PL_TRY(pl_comm_open_peer(rig->comm, rig->device, &rig->comm));
+    }
     PL_TRY(pl_data_open(&data, rig->comm, rig->device, &rig->executor));
     stamp.tokens = pl_data_tokens(rig->executor);
     PL_TRY(pl_stamp_open(&stamp, &compute));
@@ -177,6 +182,9 @@ static pl_status_t run_body(void *context, pl_comm_t *comm)
     PL_TRY(open_rig(rig));
     all->body(rig, all->context);
     rig->executor->ops->stop(rig->executor);
+    if (rig->comm != comm) {
+        pl_comm_close(rig->comm);
+    }
     return PL_OK;
 }
 
@@ -349,6 +357,15 @@ int32_t rig_home(const rig_t *rig)
 
 /* ---- bytes ---- */
 
+uint8_t *rig_page(const rig_t *rig, int tier, int which, int32_t layer,
+                  int32_t slot)
+{
+    const pl_store_t *store = pl_data_store(rig->executor, tier);
+
+    return far_device_reach(rig->device, PL_STREAM_COMPUTE,
+                            pl_store_page(store, which, layer, slot));
+}
+
 void rig_row(const rig_t *rig, int32_t request, int32_t position, int32_t layer,
              int store, uint8_t *content)
 {
@@ -372,7 +389,7 @@ bool rig_holds(const rig_t *rig, int tier, int32_t slot, int32_t request,
 
     for (int which = 0; which < PL_STORES; which++) {
         for (int32_t layer = 0; layer < RIG_LAYERS; layer++) {
-            const uint8_t *bytes = pl_store_page(store, which, layer, slot);
+            const uint8_t *bytes = rig_page(rig, tier, which, layer, slot);
 
             for (int32_t i = 0; (i < size) && (page * size + i < n_tokens);
                  i++) {
@@ -395,7 +412,7 @@ bool rig_is_poison(const rig_t *rig, int tier, int32_t slot)
 
     for (int which = 0; which < PL_STORES; which++) {
         for (int32_t layer = 0; layer < RIG_LAYERS; layer++) {
-            const uint8_t *bytes = pl_store_page(store, which, layer, slot);
+            const uint8_t *bytes = rig_page(rig, tier, which, layer, slot);
 
             for (size_t i = 0; i < store->stride[which]; i++) {
                 if (bytes[i] != PL_POISON_BYTE) {

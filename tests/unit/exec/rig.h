@@ -24,7 +24,7 @@ typedef struct rig_params {
     int n_prefill, n_decode;
     int32_t page_tokens;
     int32_t prompt_tokens; /* of every request */
-    const char *device;
+    const char *device;    /* "far": by peer as well */
     pl_verify_t verify;
     bool same_prompts;   /* all requests ask the same */
     bool replicated;     /* one lane that all prefill ranks hold */
@@ -100,6 +100,11 @@ void rig_tick(rig_t *rig);
 
 /* The rank that decodes everything here: the last one. */
 int32_t rig_home(const rig_t *rig);
+
+/* A page of this rank as the host reaches it: all that the forward pass has
+ * queued is done. */
+uint8_t *rig_page(const rig_t *rig, int tier, int which, int32_t layer,
+                  int32_t slot);
 
 /* Row content that the stamp must have made. */
 void rig_row(const rig_t *rig, int32_t request, int32_t position, int32_t layer,

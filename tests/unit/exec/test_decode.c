@@ -6,7 +6,8 @@
 #include "rig.h"
 #include "test_exec.h"
 
-static const rig_point_t points[] = {{3, 1, 16, "cpu"}, {8, 2, 16, "guard"}};
+static const rig_point_t points[] = {
+    {3, 1, 16, "cpu"}, {8, 2, 16, "guard"}, {3, 0, 16, "far"}};
 
 /* ---- one handover, positions ---- */
 
@@ -116,8 +117,8 @@ static void empty_last_send(rig_t *rig, void *context)
 START_TEST(last_send_may_be_empty)
 {
     char failed[512];
-    bool last_first     = _i == 1;
-    rig_params_t params = rig_params_of(&points[0], PL_VERIFY_DIGEST);
+    bool last_first     = _i % 2 == 1;
+    rig_params_t params = rig_params_of(&points[_i / 2], PL_VERIFY_DIGEST);
 
     ck_assert_str_eq(rig_run(&params, empty_last_send, &last_first, failed),
                      "");
@@ -357,9 +358,9 @@ TCase *decode_case(void)
 
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, one_rank_hands_over);
-    tcase_add_loop_test(tcase, last_send_may_be_empty, 0, 2);
-    tcase_add_loop_test(tcase, preempted_requests_say_the_same, 0, 2);
+    tcase_add_loop_test(tcase, last_send_may_be_empty, 0, 6);
+    tcase_add_loop_test(tcase, preempted_requests_say_the_same, 0, 3);
     tcase_add_test(tcase, lost_byte_changes_what_is_said);
-    tcase_add_loop_test(tcase, cancelled_operations_leave_no_trace, 0, 2);
+    tcase_add_loop_test(tcase, cancelled_operations_leave_no_trace, 0, 3);
     return tcase;
 }

@@ -66,14 +66,15 @@ static const struct {
  * same line each time, then the command. */
 START_TEST(violations_are_caught_and_located)
 {
-    pl_run_params_t params = base;
+    static const char *const names[] = {"cpu", "guard", "far"};
+    pl_run_params_t params           = base;
 
-    for (int devices = 0; devices < 2; devices++) {
+    for (int devices = 0; devices < 3; devices++) {
         exec_result_t *a, *b;
 
-        params.device = devices == 0 ? "cpu" : "guard";
-        a             = run_with(&params, caught[_i].injection);
-        b             = run_with(&params, caught[_i].injection);
+        exec_device(&params, names[devices]);
+        a = run_with(&params, caught[_i].injection);
+        b = run_with(&params, caught[_i].injection);
         ck_assert_msg(a->status == PL_ERR_VIOLATION, "%s: %s, %s",
                       caught[_i].injection, pl_status_text(a->status),
                       a->said.text);
@@ -217,7 +218,7 @@ static pl_status_t run_one(void *context, pl_comm_t *comm)
             own.engine.explore = 3;
             break;
         default:
-            own.device = "no such device";
+            exec_device(&own, "no such device");
             break;
         }
     }

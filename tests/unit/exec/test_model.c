@@ -9,6 +9,7 @@
 #include "exec_support.h"
 #include "model/transformer.h"
 #include "support/check_main.h"
+#include "support/far_forward.h"
 #include "support/random_model.h"
 #include "support/seed.h"
 
@@ -172,6 +173,40 @@ START_TEST(preemption)
     exec_result_free(a);
     exec_result_free(b);
     exec_trace_free(talk);
+}
+END_TEST
+
+/* Memory that the host cannot touch: a forward of the device, over all tiers,
+ * and cold as well. */
+START_TEST(far)
+{
+    pl_run_params_t params = base;
+
+    exec_device(&params, "far");
+    params.forward  = far_forward_source();
+    params.verify   = (pl_verify_t)(_i % 3);
+    params.kv_dtype = (pl_kv_dtype_t)(_i / 3 % N_DTYPES);
+    params.engine.ownership.kind =
+        _i < 9 ? params.engine.ownership.kind : PL_OWNERSHIP_REPLICATED;
+    params.engine.n_prefill = 1 + _i % 4;
+    params.engine.n_decode  = _i % 2;
+    exec_pools(&params, DEVICE_TOKENS, 3000, 6400);
+    expect_same(&params, "far");
+}
+END_TEST
+
+START_TEST(the_hosts_forward_is_refused_there)
+{
+    pl_run_params_t params = base;
+    exec_result_t *result;
+
+    exec_device(&params, "far");
+    result = exec_run(&params);
+    ck_assert_int_eq(result->status, PL_ERR_ARGUMENT);
+    ck_assert_msg(strstr(result->said.text, "cannot reach the memory of") !=
+                      NULL,
+                  "%s", result->said.text);
+    exec_result_free(result);
 }
 END_TEST
 
@@ -404,6 +439,8 @@ static TCase *model_case(void)
     tcase_add_loop_test(tcase, replicated, 0, 5);
     tcase_add_loop_test(tcase, chunks_and_pages, 0, 6);
     tcase_add_loop_test(tcase, preemption, 0, 4);
+    tcase_add_loop_test(tcase, far, 0, 12);
+    tcase_add_test(tcase, the_hosts_forward_is_refused_there);
     tcase_add_loop_test(tcase, cold_gives_the_same, 0, N_DTYPES);
     tcase_add_loop_test(tcase, cold_difference_is_named, 0, 3);
     tcase_add_test(tcase, wrong_owners_change_the_text);

@@ -110,14 +110,16 @@ START_TEST(a_flipped_bit_of_any_copy_is_found)
         {"flip=host", "tier=host"},
         {"flip=host@rank:3", "reader=3 "},
         {"flip=transfer", "tier=transfer"}};
-    const char *const inject[] = {texts[_i][0], NULL};
+    const char *const inject[] = {texts[_i % 5][0], NULL};
     pl_run_params_t params     = base;
-    exec_result_t *result      = exec_run_with(&params, inject, 30.0);
+    exec_result_t *result;
 
+    exec_device(&params, _i < 5 ? "cpu" : "far");
+    result = exec_run_with(&params, inject, 30.0);
     ck_assert_msg(result->status == PL_ERR_VIOLATION, "%s", result->said.text);
     ck_assert_msg(strstr(result->line, "invariant=I7 ") != NULL, "%s",
                   result->line);
-    ck_assert_msg(strstr(result->line, texts[_i][1]) != NULL, "%s",
+    ck_assert_msg(strstr(result->line, texts[_i % 5][1]) != NULL, "%s",
                   result->line);
     exec_result_free(result);
 }
@@ -138,7 +140,8 @@ END_TEST
 /* 9.54, I7: corners at random. */
 START_TEST(random_corners)
 {
-    static const int32_t sizes[] = {1, 4, 16, 33, 64};
+    static const int32_t sizes[]     = {1, 4, 16, 33, 64};
+    static const char *const names[] = {"cpu", "guard", "far", "cpu by peer"};
     pl_rng_t rng = pl_rng_seed(pl_test_seed("replicated random_corners"));
 
     for (int round = 0; round < 20; round++) {
@@ -158,7 +161,7 @@ START_TEST(random_corners)
         params.engine.max_batch    = 1 + (int32_t)pl_rng_below(&rng, 16);
         params.verify =
             pl_rng_below(&rng, 4) == 0 ? PL_VERIFY_OFF : base.verify;
-        params.device = pl_rng_below(&rng, 2) == 0 ? "cpu" : "guard";
+        exec_device(&params, names[pl_rng_below(&rng, 4)]);
         exec_pools(&params, 600 + (int32_t)pl_rng_below(&rng, 2000),
                    (int32_t)pl_rng_below(&rng, 4000),
                    700 + (int32_t)pl_rng_below(&rng, 2000));
@@ -182,7 +185,7 @@ static TCase *replicated_case(void)
     tcase_add_unchecked_fixture(tcase, setup, teardown);
     tcase_add_loop_test(tcase, same_as_sharded_lanes, 0, 4);
     tcase_add_loop_test(tcase, cost_counts_the_same, 0, 4);
-    tcase_add_loop_test(tcase, a_flipped_bit_of_any_copy_is_found, 0, 5);
+    tcase_add_loop_test(tcase, a_flipped_bit_of_any_copy_is_found, 0, 10);
     tcase_add_test(tcase, no_owners_no_historical_bug);
     tcase_add_test(tcase, random_corners);
     return tcase;

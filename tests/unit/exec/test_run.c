@@ -163,15 +163,18 @@ END_TEST
 START_TEST(late_copies)
 {
     static const char *const delay[] = {"load.delay", NULL};
+    static const char *const names[] = {"guard", "far", "cpu by peer"};
     pl_run_params_t params           = base;
     exec_result_t *late;
 
     params.engine.explore = _i;
     params.engine.seed    = (uint64_t)_i;
-    params.device         = "guard";
-    expect_same(&params, "guard");
-    params.device = "cpu";
-    late          = exec_run_with(&params, delay, 30.0);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        exec_device(&params, names[i]);
+        expect_same(&params, names[i]);
+    }
+    exec_device(&params, "cpu");
+    late = exec_run_with(&params, delay, 30.0);
     exec_same(base_result, late, "load.delay");
     exec_result_free(late);
 }
@@ -222,15 +225,16 @@ END_TEST
 START_TEST(verification_modes)
 {
     static const pl_verify_t modes[] = {PL_VERIFY_OFF, PL_VERIFY_FULL};
+    const pl_verify_t mode           = modes[_i % 2];
     pl_run_params_t params           = base;
     exec_result_t *result;
 
-    params.verify = modes[_i];
-    result        = same_as_base(&params, "verify");
-    ck_assert_int_eq(result->counters.page_checks > 0,
-                     modes[_i] != PL_VERIFY_OFF);
+    params.verify = mode;
+    exec_device(&params, _i < 2 ? "cpu" : "far");
+    result = same_as_base(&params, "verify");
+    ck_assert_int_eq(result->counters.page_checks > 0, mode != PL_VERIFY_OFF);
     ck_assert_int_eq(result->counters.poisoned_pages > 0,
-                     modes[_i] != PL_VERIFY_OFF);
+                     mode != PL_VERIFY_OFF);
     exec_result_free(result);
 }
 END_TEST
@@ -239,29 +243,30 @@ END_TEST
  * the same tokens */
 START_TEST(preemption)
 {
-    exec_trace_params_t of_trace = {.seed       = 5,
-                                    .n          = 24,
-                                    .documents  = 3,
-                                    .max_shared = 60,
-                                    .max_own    = 40,
-                                    .max_output = 60,
-                                    .gap_ns     = 1000};
-    exec_trace_t *talk           = exec_trace_make(&of_trace);
-    pl_run_params_t roomy        = exec_params(talk);
-    pl_run_params_t tight        = exec_params(talk);
+    static const char *const names[] = {"cpu", "guard", "far", "far"};
+    exec_trace_params_t of_trace     = {.seed       = 5,
+                                        .n          = 24,
+                                        .documents  = 3,
+                                        .max_shared = 60,
+                                        .max_own    = 40,
+                                        .max_output = 60,
+                                        .gap_ns     = 1000};
+    exec_trace_t *talk               = exec_trace_make(&of_trace);
+    pl_run_params_t roomy            = exec_params(talk);
+    pl_run_params_t tight            = exec_params(talk);
     exec_result_t *a, *b;
 
     exec_pools(&roomy, 1400, 3000, 6400);
     tight                          = roomy;
     tight.engine.n_decode          = _i % 2;
     tight.engine.decode_pages      = 14;
-    tight.engine.decode_host_pages = _i < 2 ? 0 : 24;
-    tight.device                   = _i < 2 ? "cpu" : "guard";
-    a                              = exec_run(&roomy);
-    b                              = exec_run(&tight);
+    tight.engine.decode_host_pages = _i % 4 < 2 ? 0 : 24;
+    exec_device(&tight, names[_i / 2]);
+    a = exec_run(&roomy);
+    b = exec_run(&tight);
     exec_same(a, b, "preemption");
     ck_assert_int_eq(a->preemptions + a->reentries, 0);
-    ck_assert_int_gt(_i < 2 ? b->reentries : b->preemptions, 0);
+    ck_assert_int_gt(_i % 4 < 2 ? b->reentries : b->preemptions, 0);
     exec_result_free(a);
     exec_result_free(b);
     exec_trace_free(talk);
@@ -276,9 +281,9 @@ START_TEST(runs_repeat)
 
     params.engine.n_decode = 1;
     params.engine.explore  = 2;
-    params.device          = "guard";
-    a                      = exec_run(&params);
-    b                      = exec_run(&params);
+    exec_device(&params, "guard");
+    a = exec_run(&params);
+    b = exec_run(&params);
     exec_same(a, b, "again");
     ck_assert_mem_eq(&a->counters, &b->counters, sizeof(a->counters));
     ck_assert_mem_eq(&a->engine, &b->engine, sizeof(a->engine));
@@ -325,8 +330,9 @@ END_TEST
 /* 9.54, I7, I12: corners of the whole grid at random. */
 START_TEST(random_corners)
 {
-    static const int32_t sizes[] = {1, 4, 16, 33, 64};
-    pl_rng_t rng                 = pl_rng_seed(pl_test_seed("random_corners"));
+    static const int32_t sizes[]     = {1, 4, 16, 33, 64};
+    static const char *const names[] = {"cpu", "guard", "far", "cpu by peer"};
+    pl_rng_t rng = pl_rng_seed(pl_test_seed("random_corners"));
 
     for (int round = 0; round < 25; round++) {
         pl_run_params_t params = base;
@@ -343,7 +349,7 @@ START_TEST(random_corners)
         params.engine.explore      = (int32_t)pl_rng_below(&rng, 4);
         params.engine.seed         = pl_rng_next(&rng);
         params.engine.max_batch    = 1 + (int32_t)pl_rng_below(&rng, 16);
-        params.device = pl_rng_below(&rng, 2) == 0 ? "cpu" : "guard";
+        exec_device(&params, names[pl_rng_below(&rng, 4)]);
         if (pl_rng_below(&rng, 2) == 0) {
             params.engine.ownership.kind  = PL_OWNERSHIP_INTERLEAVE;
             params.engine.ownership.width = 1 + (int)pl_rng_below(&rng, 3);
@@ -379,8 +385,8 @@ static TCase *run_case(void)
     tcase_add_loop_test(tcase, late_copies, 0, 4);
     tcase_add_loop_test(tcase, row_sizes, 0, 4);
     tcase_add_test(tcase, shared_index);
-    tcase_add_loop_test(tcase, verification_modes, 0, 2);
-    tcase_add_loop_test(tcase, preemption, 0, 4);
+    tcase_add_loop_test(tcase, verification_modes, 0, 4);
+    tcase_add_loop_test(tcase, preemption, 0, 8);
     tcase_add_test(tcase, runs_repeat);
     tcase_add_loop_test(tcase, cost_counts_the_same, 0, 4);
     tcase_add_test(tcase, random_corners);

@@ -131,7 +131,7 @@ START_TEST(storage_changes_nothing)
     params.engine.n_prefill = points[_i].n_prefill;
     params.engine.n_decode  = points[_i].n_decode;
     exec_pools(&params, 1400, 1200, 6400);
-    params.device          = points[_i].device;
+    exec_device(&params, points[_i].device);
     params.verify          = points[_i].verify;
     params.engine.prefetch = points[_i].prefetch;
     params.engine.explore  = points[_i].explore;

@@ -11,7 +11,8 @@
 /* Pages of at least 3 tokens: then one lane has room for them. */
 static const rig_point_t grid[] = {{1, 0, 16, "cpu"},   {3, 0, 16, "cpu"},
                                    {4, 0, 3, "cpu"},    {4, 1, 3, "cpu"},
-                                   {8, 2, 16, "guard"}, {3, 0, 10, "guard"}};
+                                   {8, 2, 16, "guard"}, {3, 0, 10, "guard"},
+                                   {3, 0, 16, "far"}};
 
 #define N_GRID ((int)(sizeof(grid) / sizeof(grid[0])))
 
