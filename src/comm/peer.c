@@ -204,13 +204,17 @@ static pl_status_t gather_all(pl_peer_t *self, const pl_gather_t *gather)
 }
 
 /* A rank waits for the owners of the pages alone, so one that owns all of them
- * may be several gathers ahead of one that reads them.  That is safe because of
- * the rule in comm.h: until agree, memory is not written where a page of a
- * gather lies.  A tick has one agree, and after it at most one chunk, whose
- * gathers are one for each layer and store; each reads arrays of its own, which
- * their owner wrote before it came to that gather.  Where ranks replicate, each
- * writes in such an array after it: the slots of pages that others computed,
- * which all read at those that did. */
+ * may be several gathers ahead of one that still reads.  The rule of comm.h
+ * makes that safe: until agree nobody writes where a page of a gather lies.  In
+ * a tick (exec/runner.h: agree, then the plan) it holds because
+ *   - a plan has one chunk at most, so each page of each layer and store is
+ *     gathered once in it: those of the prefix are whole or loaded before that,
+ *     those of the chunk written before that;
+ *   - pages that others write to in the tick were free when it was planned, and
+ *     so in no view of it;
+ *   - where ranks replicate, each does write in the arrays of a layer after its
+ *     gather, but only slots of pages that others computed: those are read
+ *     there, at the ranks that computed them. */
 static pl_status_t peer_gather(pl_comm_t *comm, const pl_gather_t *gather)
 {
     pl_peer_t *self = (pl_peer_t *)comm;

@@ -182,6 +182,7 @@ START_TEST(memory_may_be_replaced)
         ck_assert_all(MPI_COMM_WORLD, view_is_right(0, round));
     }
     pl_comm_close(comm);
+    ck_assert_all(MPI_COMM_WORLD, said.n_lines == 0);
 }
 END_TEST
 

@@ -134,6 +134,8 @@ int main(void)
     suite_add_tcase(suite, tcase);
     suite_add_tcase(suite, local_failures_case());
     suite_add_tcase(suite, peer_case());
+    suite_add_tcase(suite, peer_queues_case());
+    suite_add_tcase(suite, peer_words_case());
     suite_add_tcase(suite, nccl_case());
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

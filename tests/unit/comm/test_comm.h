@@ -6,6 +6,8 @@
 
 TCase *local_failures_case(void);
 TCase *peer_case(void);
+TCase *peer_queues_case(void);
+TCase *peer_words_case(void);
 TCase *nccl_case(void);
 
 #endif /* TEST_COMM_H */

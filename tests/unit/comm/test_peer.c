@@ -185,6 +185,29 @@ START_TEST(an_owner_waits_for_nobody)
 }
 END_TEST
 
+/* What was shown before is closed: a device tells of what is not. */
+static pl_status_t replace_store(party_t *party, pl_comm_t *comm)
+{
+    uint64_t word = 0;
+
+    for (int i = 0; i < 3; i++) {
+        PL_TRY(show_store(party, comm));
+        PL_TRY(gather_of(party, comm, comm->n_prefill, -1));
+        PL_TRY(pl_comm_agree(comm, &word, 1));
+    }
+    PL_TRY(pl_comm_expose(comm, 1, PL_MEMORY_SHARED, NULL, 0));
+    return pl_comm_barrier(comm);
+}
+
+START_TEST(memory_may_be_shown_again)
+{
+    party_t party = {.body = replace_store};
+
+    ck_assert_int_eq(run_party(&party, 3, 3, 60.0), PL_OK);
+    ck_assert_str_eq(said.text, "");
+}
+END_TEST
+
 /* ---- trouble ---- */
 
 enum { GATHER, EXPOSE, AGREE, BARRIER, CALLS };
@@ -416,6 +439,7 @@ TCase *peer_case(void)
     tcase_set_timeout(tcase, 100);
     tcase_add_loop_test(tcase, peers_pass_the_suite, 1, MOST_RANKS + 1);
     tcase_add_test(tcase, an_owner_waits_for_nobody);
+    tcase_add_test(tcase, memory_may_be_shown_again);
     tcase_add_loop_test(tcase, a_rank_that_fails_wakes_all_others, 0, CALLS);
     tcase_add_loop_test(tcase, a_rank_that_has_left_is_not_waited_for, 0,
                         CALLS);
