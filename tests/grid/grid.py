@@ -2,8 +2,8 @@
 """The same requests, however they are run: equal digests, equal tokens.
 
 A request's KV digest and its tokens are functions of its prompt alone.  So the
-number of ranks, the page size, the chunk, the write policy, the ownership rule,
-the comm, the device, and whether decode has ranks of its own must not show in
+number of ranks, the page size, the chunk, the write policy, the eviction policy,
+the ownership rule, the comm, the device, and whether decode has ranks of its own must not show in
 them.  This runs a base point and each axis around it, then random corners of
 the whole grid, and compares request by request.  Besides, of every point:
 --json and the snapshot agree, and /events alone gives /lanes and /hicache.
@@ -40,20 +40,25 @@ TIERS = {
 }
 BASE = dict(c=8, d=0, page=64, chunk=512, policy="write_through",
             ownership="zigzag", comm="local", device="cpu", explore=0,
-            storage="no")
+            storage="no", evict="lru")
+EVICT = ["lru", "lfu", "slru", "fifo", "s3fifo", "sieve", "lane-aware",
+         "belady"]
 
 
 def axes(tier):
-    """The base point first; comm mpi is an axis like the others."""
-    points = [dict(), dict(comm="mpi"), dict(c=1), dict(c=2), dict(c=3),
+    """The base point first; the comm is an axis like the others."""
+    points = [dict(), dict(comm="mpi"), dict(comm="peer"), dict(c=1), dict(c=2), dict(c=3),
               dict(c=4), dict(d=1), dict(d=2), dict(chunk=8192),
               dict(page=16), dict(page=128),
               dict(policy="write_through_selective"),
               dict(policy="write_back"), dict(ownership="round-robin")]
     if tier == "small":
+        points += [dict(evict=policy) for policy in EVICT[1:]]
         points += [dict(ownership="replicated"),
                    dict(chunk=64), dict(comm="mpi", c=3, d=1),
                    dict(comm="mpi", c=2, device="guard", explore=3),
+                   dict(comm="peer", c=3, d=1, device="guard", explore=3),
+                   dict(comm="peer", c=4, ownership="replicated", page=16),
                    dict(device="guard", explore=2, d=1),
                    dict(storage="fetch"),
                    dict(storage="fetch", comm="mpi", c=3, d=1),
@@ -71,9 +76,9 @@ def corner(rng):
                                    "write_back"]),
                 ownership=rng.choice(["zigzag", "round-robin", "interleave:3",
                                       "replicated"]),
-                comm=rng.choice(["local", "local", "mpi"]),
+                comm=rng.choice(["local", "mpi", "peer"]),
                 device=rng.choice(["cpu", "guard"]),
-                explore=rng.choice([0, 4]),
+                explore=rng.choice([0, 4]), evict=rng.choice(EVICT),
                 storage=rng.choice(["no", "small"]))
 
 
@@ -106,7 +111,7 @@ def arguments(trace, tier, point, snapshot):
             *tiers(sizes, point, snapshot + ".tier"),
             "--decode-pages",
             sizes["decode_pages"] * BASE["page"] // point["page"],
-            "--write-policy", point["policy"],
+            "--write-policy", point["policy"], "--evict", point["evict"],
             "--ownership", point["ownership"], "--comm", point["comm"],
             "--device", point["device"], "--explore", point["explore"],
             "--stamp-layers", "2", "--stamp-row-bytes", "64",

@@ -230,7 +230,7 @@ class Killed(Broken):
         if run.status == 0:
             self.assertIn("never happened", run.stderr)
             return False
-        self.assertEqual(run.status, -9 if comm == "local" else 137, str(run))
+        self.assertEqual(run.status, 137 if comm == "mpi" else -9, str(run))
         return True
 
     def test_every_step_of_every_rank(self):
@@ -286,7 +286,7 @@ class Killed(Broken):
     def kill_at_random(self, rng, c, comm, whole, *more):
         """One rank, or all of them and mpirun; False: it was too late."""
         run = self.start(c, comm, *more)
-        time.sleep(rng.uniform(0, 0.2 if comm == "local" else 0.4))
+        time.sleep(rng.uniform(0, 0.4 if comm == "mpi" else 0.2))
         pids = family(run.pid)
         ranks = [pid for pid in pids if self.is_rank(pid)]
         if not whole:
@@ -310,7 +310,7 @@ class Killed(Broken):
             return False
         is_ours = os.path.basename(words[0].decode()) == os.path.basename(
             self.program)
-        return is_ours and (in_mpi or b"local" in words)
+        return is_ours and (in_mpi or b"local" in words or b"peer" in words)
 
     @staticmethod
     def rank_of(pid):
@@ -320,7 +320,7 @@ class Killed(Broken):
 
     def one_kill(self, rng):
         """(what was done, did it end badly)"""
-        comm = rng.choice(["local", "local", "mpi"])
+        comm = rng.choice(["local", "peer", "mpi"])
         c = rng.choice([2, 3] if comm == "mpi" else [1, 2, 3, 4])
         room = some_room(rng)
         if rng.random() < 0.4:
@@ -330,7 +330,7 @@ class Killed(Broken):
             inject = f"die={step}@rank:{rank}," \
                      f"count:{rng.randint(1, steps[step])}"
             return inject, self.dies(c, inject, comm, *room)
-        whole = comm == "local" or rng.random() < 0.5
+        whole = comm != "mpi" or rng.random() < 0.5
         why = f"kill of {'all' if whole else 'one'} of {c} ranks, {comm}"
         with self.one_accident(why):
             ended = self.kill_at_random(rng, c, comm, whole, *room)
