@@ -1,16 +1,21 @@
-/* cli/hardware.h - the devices and the communicator that a run's options ask
- * for. */
+/* cli/hardware.h - the devices, the communicator and the forward pass that a
+ * run's options ask for. */
 #ifndef PL_CLI_HARDWARE_H
 #define PL_CLI_HARDWARE_H
 
 #include "cli/options.h"
 #include "exec/run.h"
 
-/* Fills in params->device and what stands on the ranks' communicator. `options`
- * is borrowed. */
+/* Fills in params->device, what stands on the ranks' communicator, and
+ * params->forward. `options` is borrowed. */
 void pl_cli_hardware(const pl_options_t *options, pl_run_params_t *params);
 
 /* Are the ranks threads of this process, when mpirun has not started it? */
 bool pl_cli_has_virtual_ranks(const pl_options_t *options);
+
+/* The cuda device of a rank: ranks of one machine take its GPUs in turn.
+ * PL_ERR_DEVICE, PL_ERR_MEMORY; one line. */
+PL_MUST_CHECK pl_status_t pl_cli_open_cuda(int rank, const pl_log_t *log,
+                                           pl_device_t **device_p);
 
 #endif /* PL_CLI_HARDWARE_H */

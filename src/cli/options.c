@@ -397,9 +397,16 @@ static pl_status_t check_storage(const pl_options_t *o, const pl_log_t *log)
 
 static pl_status_t check_hardware(const pl_options_t *o, const pl_log_t *log)
 {
-    if ((o->device == PL_OPT_DEVICE_CUDA) || (o->comm == PL_OPT_COMM_NCCL)) {
-        return refuse(log, "options --device cuda and --comm nccl: a run has "
-                           "no use for them yet; see `bench transfer`");
+    bool is_cuda = o->device == PL_OPT_DEVICE_CUDA;
+
+    if (is_cuda && ((o->comm == PL_OPT_COMM_LOCAL) ||
+                    (o->comm == PL_OPT_COMM_MPI))) {
+        return refuse(log, "option --device cuda: --comm local and mpi move "
+                           "host memory; use --comm auto, peer or nccl");
+    }
+    if (!is_cuda && (o->comm == PL_OPT_COMM_NCCL)) {
+        return refuse(log, "option --comm nccl: it moves memory of GPUs; give "
+                           "--device cuda, or use --comm peer");
     }
     return PL_OK;
 }

@@ -40,6 +40,10 @@ pl_status_t pl_cli_model_open(const pl_cli_t *cli, pl_cli_model_t *model)
                                &model->weights);
     }
     PL_TRY(parse_seed(cli, &seed));
+    if (o->device == PL_OPT_DEVICE_CUDA) { /* the GPU draws them */
+        return pl_weights_drawn(&model->config, seed, log_of(cli),
+                                &model->weights);
+    }
     return pl_weights_random(&model->config, seed, log_of(cli),
                              &model->weights);
 }
