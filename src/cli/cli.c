@@ -39,7 +39,8 @@ static const char INSPECT_DETAILS[] =
 static const char BENCH_DETAILS[] =
     "  lanes      taking and freeing pages, beside a plain stack of pages\n"
     "  tree       matching a prompt with the prefix tree, beside memcmp of it\n"
-    "  snapshot   a snapshot of 1,000,000 nodes, beside a plain write; writing\n"
+    "  snapshot   a snapshot of 1,000,000 nodes, beside a plain write; "
+    "writing\n"
     "             and reading a storage tier, beside plain files\n"
     "  kernels    each CUDA kernel, beside a yardstick of its GPU\n"
     "\n"
@@ -65,6 +66,17 @@ static const pl_verb_t VERBS[] = {
      .bit       = PL_VERB_TRACE_STATS,
      .max_words = 1,
      .run       = pl_cli_trace_stats},
+    {.name      = "trace convert",
+     .operands  = "FILE",
+     .summary   = "a trace in another format, or without its names",
+     .bit       = PL_VERB_TRACE_CONVERT,
+     .min_words = 1,
+     .max_words = 1,
+     .run       = pl_cli_trace_convert},
+    {.name    = "trace make",
+     .summary = "a trace drawn from a seed",
+     .bit     = PL_VERB_TRACE_MAKE,
+     .run     = pl_cli_trace_make},
     {.name    = "doctor",
      .summary = "what works on this machine, and the fix for what does not",
      .bit     = PL_VERB_DOCTOR,

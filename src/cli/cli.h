@@ -44,6 +44,8 @@ struct pl_cli {
 /* One file each; the exit status. */
 int pl_cli_run(const pl_cli_t *cli);
 int pl_cli_trace_stats(const pl_cli_t *cli);
+int pl_cli_trace_convert(const pl_cli_t *cli);
+int pl_cli_trace_make(const pl_cli_t *cli);
 int pl_cli_doctor(const pl_cli_t *cli);
 int pl_cli_inspect(const pl_cli_t *cli);
 int pl_cli_bench(const pl_cli_t *cli);

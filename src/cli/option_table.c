@@ -11,8 +11,9 @@
 
 /* The order of the PL_VERB_ bits. */
 static const char *const VERB_NAMES[] = {
-    "run",    "trace stats", "doctor", "inspect",        "bench", "compare",
-    "export", "check",       "size",   "bench transfer", NULL};
+    "run",           "trace stats", "doctor", "inspect", "bench",
+    "compare",       "export",      "check",  "size",    "bench transfer",
+    "trace convert", "trace make",  NULL};
 
 /* Variables with our prefix that are no options. */
 static const char *const RESERVED[] = {"PAGELANE_NVTX",
@@ -24,12 +25,13 @@ static const char *const RESERVED[] = {"PAGELANE_NVTX",
                                        NULL};
 
 enum {
-    RUN    = PL_VERB_RUN,
-    RANKED = PL_VERB_RUN | PL_VERB_BENCH_TRANSFER,
-    TRACED = PL_VERB_RUN | PL_VERB_TRACE_STATS,
+    RUN          = PL_VERB_RUN,
+    RANKED       = PL_VERB_RUN | PL_VERB_BENCH_TRANSFER,
+    TRACED       = PL_VERB_RUN | PL_VERB_TRACE_STATS | PL_VERB_TRACE_CONVERT,
+    WRITES_TRACE = PL_VERB_TRACE_CONVERT | PL_VERB_TRACE_MAKE,
     ALL = PL_VERB_RUN | PL_VERB_TRACE_STATS | PL_VERB_DOCTOR | PL_VERB_INSPECT |
           PL_VERB_BENCH | PL_VERB_COMPARE | PL_VERB_EXPORT | PL_VERB_CHECK |
-          PL_VERB_SIZE | PL_VERB_BENCH_TRANSFER
+          PL_VERB_SIZE | PL_VERB_BENCH_TRANSFER | WRITES_TRACE
 };
 
 static const pl_option_t OPTIONS[] = {
@@ -37,10 +39,30 @@ static const pl_option_t OPTIONS[] = {
      .name  = "trace",
      .kind  = PL_OPTION_STRING,
      .unit  = "file",
-     .help  = "The requests: Mooncake JSONL or token JSONL, told apart by "
-              "content.",
-     .verbs = TRACED,
+     .help  = "The requests: Mooncake, Bailian or token JSONL, agentic "
+              "sessions, CSV of lengths; packed by gzip or zstd or not. Told "
+              "apart by content.",
+     .verbs = PL_VERB_RUN | PL_VERB_TRACE_STATS,
      AT(trace)},
+    {.group    = "trace",
+     .name     = "merge",
+     .kind     = PL_OPTION_STRINGS,
+     .unit     = "file",
+     .help     = "Requests of this file too, by their times; may be given "
+                 "several times. Block ids of one file are not those of "
+                 "another.",
+     .verbs    = TRACED,
+     .recorded = true,
+     AT(merge)},
+    {.group    = "trace",
+     .name     = "speedup",
+     .kind     = PL_OPTION_STRING,
+     .fallback = "1",
+     .unit     = "factor",
+     .help     = "Times and delays of the trace are divided by it.",
+     .verbs    = TRACED,
+     .recorded = true,
+     AT(speedup)},
     {.group    = "trace",
      .name     = "limit",
      .kind     = PL_OPTION_INTEGER,
@@ -69,8 +91,8 @@ static const pl_option_t OPTIONS[] = {
      .fallback = "0",
      .unit     = "tokens",
      .help     = "What one block id of the trace stands for; 0 takes the "
-                 "file's own 512. A smaller number scales all lengths down, "
-                 "rounding up.",
+                 "file's own (Mooncake's 512). A smaller number scales all "
+                 "lengths down, rounding up.",
      .min      = 0,
      .max      = 512,
      .verbs    = TRACED,
@@ -91,7 +113,8 @@ static const pl_option_t OPTIONS[] = {
      .name     = "pace",
      .kind     = PL_OPTION_CHOICE,
      .fallback = "trace",
-     .help     = "Requests arrive when the trace says, or all at time 0.",
+     .help     = "Requests arrive when the trace says, or all at time 0; "
+                 "those that wait for others when these have ended.",
      WORDS("trace", "none"),
      .verbs    = RUN,
      .recorded = true,
@@ -115,9 +138,129 @@ static const pl_option_t OPTIONS[] = {
                  "the same run.",
      .min      = 0,
      .max      = INT64_MAX,
-     .verbs    = RANKED | PL_VERB_BENCH,
+     .verbs    = RANKED | PL_VERB_BENCH | WRITES_TRACE,
      .recorded = true,
      AT(seed)},
+    {.group    = "trace",
+     .name     = "lru",
+     .kind     = PL_OPTION_CHOICE,
+     .fallback = "blocks",
+     .help     = "What the LRU curve counts: blocks of the trace, or whole "
+                 "pages of --page-size as an engine does.",
+     WORDS("blocks", "pages"),
+     .verbs = PL_VERB_TRACE_STATS,
+     AT(lru)},
+    {.group = "trace",
+     .name  = "capacity",
+     .kind  = PL_OPTION_INTEGERS,
+     .unit  = "blocks",
+     .help  = "Sizes of the LRU cache to print; without it 1, 2, 5, 10, ... "
+              "up to where more does not help.",
+     .min   = 0,
+     .max   = INT64_MAX,
+     .verbs = PL_VERB_TRACE_STATS,
+     AT(capacity)},
+    {.group    = "trace",
+     .name     = "format",
+     .kind     = PL_OPTION_STRING,
+     .fallback = "mooncake",
+     .unit     = "name",
+     .help     = "What to write: mooncake, bailian, agentic, csv or tokens.",
+     .verbs    = WRITES_TRACE,
+     AT(trace_format)},
+    {.group    = "trace",
+     .name     = "id-tokens",
+     .kind     = PL_OPTION_INTEGER,
+     .fallback = "0",
+     .unit     = "tokens",
+     .help     = "What a block id that is written stands for. 0 keeps what the "
+                 "ids of the trace stand for, if the format can say so.",
+     .min      = 0,
+     .max      = 1 << 24,
+     .verbs    = WRITES_TRACE,
+     AT(id_tokens)},
+    {.group = "trace",
+     .name  = "anonymize",
+     .kind  = PL_OPTION_STRING,
+     .unit  = "key file",
+     .help  = "Write keyed hashes (HMAC-SHA-256) instead of block ids and "
+              "names; the same key gives the same ids.",
+     .verbs = PL_VERB_TRACE_CONVERT,
+     AT(anonymize)},
+    {.group    = "trace",
+     .name     = "sessions",
+     .kind     = PL_OPTION_INTEGER,
+     .fallback = "100",
+     .unit     = "sessions",
+     .help     = "So many are made.",
+     .min      = 1,
+     .max      = 100000000,
+     .verbs    = PL_VERB_TRACE_MAKE,
+     AT(sessions)},
+    {.group    = "trace",
+     .name     = "shape",
+     .kind     = PL_OPTION_STRING,
+     .fallback = "512x1,2048x8",
+     .unit     = "TOKENSxN,...",
+     .help     = "How prompts begin: on each level one of N texts of so many "
+                 "tokens.",
+     .verbs    = PL_VERB_TRACE_MAKE,
+     AT(shape)},
+    {.group    = "trace",
+     .name     = "words",
+     .kind     = PL_OPTION_STRING,
+     .fallback = "1000:1",
+     .unit     = "MEAN[:CV]",
+     .help     = "Tokens that a prompt adds of its own; CV is the standard "
+                 "deviation divided by the mean.",
+     .verbs    = PL_VERB_TRACE_MAKE,
+     AT(words_text)},
+    {.group    = "trace",
+     .name     = "answer",
+     .kind     = PL_OPTION_STRING,
+     .fallback = "300:1",
+     .unit     = "MEAN[:CV]",
+     .help     = "Tokens to generate.",
+     .verbs    = PL_VERB_TRACE_MAKE,
+     AT(answer_text)},
+    {.group    = "trace",
+     .name     = "turns",
+     .kind     = PL_OPTION_STRING,
+     .fallback = "1",
+     .unit     = "MEAN",
+     .help     = "Turns of a session in the mean; each asks with all that was "
+                 "said before.",
+     .verbs    = PL_VERB_TRACE_MAKE,
+     AT(turns_text)},
+    {.group    = "trace",
+     .name     = "think",
+     .kind     = PL_OPTION_DURATION,
+     .fallback = "10s",
+     .unit     = "s",
+     .help     = "Between an answer and the next turn, in the mean.",
+     .min      = 0,
+     .max      = INT64_C(1000000000) * 86400,
+     .verbs    = PL_VERB_TRACE_MAKE,
+     AT(think_ns)},
+    {.group    = "trace",
+     .name     = "arrivals",
+     .kind     = PL_OPTION_STRING,
+     .fallback = "poisson:1",
+     .unit     = "poisson:RATE|gamma:RATE:CV|like:FILE|none",
+     .help     = "When sessions begin: RATE a second, at gaps like those of a "
+                 "trace, or all at once.",
+     .verbs    = PL_VERB_TRACE_MAKE,
+     AT(arrivals)},
+    {.group = "trace",
+     .name  = "churn",
+     .kind  = PL_OPTION_INTEGERS,
+     .unit  = "FILL,PRESSURE",
+     .help  = "Not sessions, but FILL prompts, then PRESSURE others that push "
+              "them out, then the first ones again.",
+     .min   = 1,
+     .max   = 100000000,
+     .verbs = PL_VERB_TRACE_MAKE,
+     AT(churn)},
 
     {.group    = "ranks and hardware",
      .name     = "ranks",
@@ -536,9 +679,9 @@ static const pl_option_t OPTIONS[] = {
      .name     = "evict",
      .kind     = PL_OPTION_CHOICE,
      .fallback = "lru",
-     .help     = "Which cached prefix goes first where device or host pages are "
-                 "needed (docs/eviction.md). belady reads the trace ahead: a "
-                 "bound, no policy to serve with.",
+     .help = "Which cached prefix goes first where device or host pages are "
+             "needed (docs/eviction.md). belady reads the trace ahead: a "
+             "bound, no policy to serve with.",
      WORDS("lru", "lfu", "slru", "fifo", "s3fifo", "sieve", "lane-aware",
            "belady"),
      .verbs    = RUN,
@@ -695,9 +838,8 @@ static const pl_option_t OPTIONS[] = {
      .letter = 'o',
      .kind   = PL_OPTION_STRING,
      .unit   = "file",
-     .help   = "Write the table there, whole or not at all, instead of to "
-               "stdout.",
-     .verbs  = PL_VERB_EXPORT,
+     .help   = "Write it there, whole or not at all, instead of to stdout.",
+     .verbs  = PL_VERB_EXPORT | WRITES_TRACE,
      AT(output)},
     {.group    = "output",
      .name     = "repair",

@@ -27,11 +27,14 @@ enum {
     PL_VERB_CHECK       = 1 << 7,
     PL_VERB_SIZE        = 1 << 8,
 
-    PL_VERB_BENCH_TRANSFER = 1 << 9
+    PL_VERB_BENCH_TRANSFER = 1 << 9,
+    PL_VERB_TRACE_CONVERT  = 1 << 10,
+    PL_VERB_TRACE_MAKE     = 1 << 11
 };
 
 /* Values of choices: indices into the words of the table. */
 enum { PL_OPT_PACE_TRACE, PL_OPT_PACE_NONE };
+enum { PL_OPT_LRU_BLOCKS, PL_OPT_LRU_PAGES };
 enum {
     PL_OPT_EXECUTOR_AUTO,
     PL_OPT_EXECUTOR_MODEL,
@@ -71,6 +74,19 @@ typedef struct pl_options {
     int32_t pace; /* PL_OPT_PACE_ */
     int64_t max_new;
     int64_t seed;
+    pl_option_strings_t merge; /* files */
+    char *speedup;             /* a number */
+
+    /* trace stats, convert and make */
+    int32_t lru;                   /* PL_OPT_LRU_ */
+    pl_option_integers_t capacity; /* blocks or pages; none: usual ones */
+    char *trace_format;            /* to write */
+    int64_t id_tokens;             /* 0: as it comes */
+    char *anonymize;               /* key file */
+    int64_t sessions;
+    char *shape, *words_text, *answer_text, *turns_text, *arrivals;
+    int64_t think_ns;
+    pl_option_integers_t churn; /* prompts: fill, pressure */
 
     /* ranks and hardware */
     int64_t ranks;        /* 0 = as started; pl_cli_main sets the number */

@@ -22,6 +22,7 @@
 #include "cli/run_notes.h"
 #include "cli/run_snapshot.h"
 #include "cli/run_storage.h"
+#include "cli/trace_file.h"
 #include "comm/mpi_session.h"
 #include "engine/event_log.h"
 #include "engine/sharing.h"
@@ -212,14 +213,11 @@ static pl_status_t open_trace(run_t *run)
                "option --trace is missing; name a file of requests");
         return PL_ERR_ARGUMENT;
     }
-    params.path         = o->trace;
-    params.offset       = o->offset;
-    params.limit        = o->limit;
-    params.block_tokens = (int32_t)o->block_tokens;
-    params.passes       = (int32_t)o->passes;
-    params.paced        = o->pace == PL_OPT_PACE_TRACE;
-    params.max_new      = (int32_t)o->max_new;
-    params.seed         = (uint64_t)o->seed;
+    PL_TRY(pl_cli_trace_params(o, log, &params));
+    params.path    = o->trace;
+    params.paced   = o->pace == PL_OPT_PACE_TRACE;
+    params.max_new = (int32_t)o->max_new;
+    params.seed    = (uint64_t)o->seed;
     if (o->executor == PL_OPT_EXECUTOR_MODEL) {
         pl_cli_model_trace(&run->model, &params);
     }
@@ -286,7 +284,7 @@ static pl_status_t fill_params(run_t *run)
     params->prompts  = (pl_token_reader_t){run->trace, read_tokens};
     params->executor = executors[o->executor];
     pl_cli_hardware(o, params);
-    params->verify   = cost ? PL_VERIFY_OFF : (pl_verify_t)o->verify;
+    params->verify = cost ? PL_VERIFY_OFF : (pl_verify_t)o->verify;
     params->layout =
         pl_store_layout_stamp((int32_t)o->page_size, (int32_t)o->stamp_layers,
                               (int32_t)o->stamp_row_bytes, 0);

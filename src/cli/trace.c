@@ -5,10 +5,22 @@
 
 #include <pagelane/trace.h>
 
+#include "base/array.h"
 #include "cli/cli.h"
 #include "cli/json.h"
 #include "cli/table.h"
+#include "cli/trace_file.h"
+#include "trace/lru.h"
 #include "trace/stats.h"
+
+/* What is known of a trace. */
+typedef struct facts {
+    const pl_trace_stats_t *stats;
+    const char *format;
+    const char *unit; /* of capacities: "blocks" or "pages" */
+    pl_lru_curve_t lru;
+    PL_ARRAY(int64_t) capacities; /* to print */
+} facts_t;
 
 /* One way to count hits: part / whole, or a mean that has no such parts. */
 typedef struct ceiling {
@@ -52,6 +64,9 @@ static pl_status_t print_facts(const pl_trace_stats_t *s, const char *format)
     pl_table_cell(table, "format");
     pl_table_cell(table, "%s", format);
     fact(table, "requests", s->n_requests);
+    if (s->n_waiting > 0) {
+        fact(table, "requests that wait for others", s->n_waiting);
+    }
     fact(table, "namespaces", s->n_name_spaces);
     pl_table_cell(table, "seconds from first to last arrival");
     pl_table_cell(table, "%" PRId64 ".%03" PRId64, s->duration_ns / 1000000000,
@@ -60,13 +75,15 @@ static pl_status_t print_facts(const pl_trace_stats_t *s, const char *format)
     pl_table_cell(table, "%.3f", s->requests_per_s);
     fact(table, "distinct arrival times", s->n_arrivals);
     fact(table, "most requests at one time", s->max_at_once);
-    fact(table, "tokens of a block", s->block_tokens);
-    fact(table, "blocks", s->n_blocks);
-    fact(table, "full blocks", s->n_full_blocks);
-    fact(table, "distinct blocks", s->n_unique_blocks);
-    fact(table, "blocks used once", s->n_once_blocks);
-    fact(table, "distinct first blocks", s->n_first_blocks);
-    fact(table, "requests hit whole", s->n_full_hits);
+    if (s->has_prefixes) {
+        fact(table, "tokens of a block", s->block_tokens);
+        fact(table, "blocks", s->n_blocks);
+        fact(table, "full blocks", s->n_full_blocks);
+        fact(table, "distinct blocks", s->n_unique_blocks);
+        fact(table, "blocks used once", s->n_once_blocks);
+        fact(table, "distinct first blocks", s->n_first_blocks);
+        fact(table, "requests hit whole", s->n_full_hits);
+    }
     status = pl_table_print(table, stdout);
     pl_table_close(table);
     return status;
@@ -121,18 +138,63 @@ static pl_status_t print_ceilings(const pl_trace_stats_t *s)
     return status;
 }
 
-static pl_status_t print_tables(const pl_trace_stats_t *s, const char *format)
+static double ratio(int64_t part, int64_t whole)
 {
-    PL_TRY(print_facts(s, format));
+    return whole > 0 ? (double)part / (double)whole : 0.0;
+}
+
+static pl_status_t print_lru(const facts_t *facts)
+{
+    const pl_lru_curve_t *lru = &facts->lru;
+    pl_table_t *table = pl_table_open("blocks of an LRU cache>,hit>,ratio>,"
+                                      "tokens>,ratio>");
+    pl_status_t status;
+
+    if (strcmp(facts->unit, "pages") == 0) {
+        pl_table_close(table);
+        table = pl_table_open("pages of an LRU cache>,hit>,ratio>,tokens>,"
+                              "ratio>");
+    }
+    for (size_t i = 0; i < facts->capacities.n; i++) {
+        int64_t capacity = facts->capacities.items[i];
+        int64_t at       = pl_lru_curve_at(lru, capacity);
+
+        pl_table_cell(table, "%" PRId64, capacity);
+        pl_table_cell(table, "%" PRId64, lru->hit_blocks[at]);
+        pl_table_cell(table, "%.4f", ratio(lru->hit_blocks[at], lru->n_blocks));
+        pl_table_cell(table, "%" PRId64, lru->hit_tokens[at]);
+        pl_table_cell(table, "%.4f", ratio(lru->hit_tokens[at], lru->n_tokens));
+    }
+    status = pl_table_print(table, stdout);
+    pl_table_close(table);
+    return status;
+}
+
+static pl_status_t print_tables(const facts_t *facts)
+{
+    const pl_trace_stats_t *s = facts->stats;
+
+    PL_TRY(print_facts(s, facts->format));
     printf("\n");
     PL_TRY(print_lengths(s));
     printf("\n");
+    if (!s->has_prefixes) {
+        printf(
+            "The trace does not tell which prompts begin alike: what a cache "
+            "hits of it is\nundefined.\n");
+        return PL_OK;
+    }
     PL_TRY(print_ceilings(s));
     printf("\nAn engine hits whole pages, here of %" PRId32
            " tokens, and computes at least one\n"
            "token of each prompt: %" PRId64 " tokens, %" PRId64
            " full blocks.\n",
            s->page_size, s->page_hit_tokens, s->page_hit_blocks);
+    printf("\n");
+    PL_TRY(print_lru(facts));
+    printf("\nA request hits the run of cached %s that it begins with, and is "
+           "then taken in\nwhole; more than %" PRId64 " %s do not help.\n",
+           facts->unit, facts->lru.most, facts->unit);
     return PL_OK;
 }
 
@@ -153,20 +215,40 @@ static void add_lengths(json_object *object, const char *key,
     json_object_object_add(object, key, lengths);
 }
 
-static pl_status_t print_json(const pl_trace_stats_t *s, const char *format)
+/* Arrays by capacity, and where each begins and ends. */
+static void add_lru(json_object *object, const facts_t *facts)
 {
-    json_object *object = json_object_new_object();
+    const pl_lru_curve_t *lru = &facts->lru;
+    json_object *curve        = json_object_new_object();
+    json_object *capacities   = json_object_new_array();
+    json_object *blocks       = json_object_new_array();
+    json_object *tokens       = json_object_new_array();
+
+    for (size_t i = 0; i < facts->capacities.n; i++) {
+        int64_t capacity = facts->capacities.items[i];
+        int64_t at       = pl_lru_curve_at(lru, capacity);
+
+        json_object_array_add(capacities, json_object_new_int64(capacity));
+        json_object_array_add(blocks,
+                              json_object_new_int64(lru->hit_blocks[at]));
+        json_object_array_add(tokens,
+                              json_object_new_int64(lru->hit_tokens[at]));
+    }
+    pl_json_text(curve, "unit", facts->unit);
+    pl_json_integer(curve, "of", lru->n_blocks);
+    pl_json_integer(curve, "of_tokens", lru->n_tokens);
+    pl_json_integer(curve, "most", lru->most);
+    json_object_object_add(curve, "capacity", capacities);
+    json_object_object_add(curve, "hit", blocks);
+    json_object_object_add(curve, "hit_tokens", tokens);
+    json_object_object_add(object, "lru", curve);
+}
+
+static void add_hits(json_object *object, const facts_t *facts)
+{
+    const pl_trace_stats_t *s = facts->stats;
     ceiling_t list[N_CEILINGS];
 
-    pl_json_text(object, "format", format);
-    pl_json_integer(object, "requests", s->n_requests);
-    pl_json_integer(object, "namespaces", s->n_name_spaces);
-    pl_json_integer(object, "duration_ns", s->duration_ns);
-    pl_json_real(object, "requests_per_s", s->requests_per_s);
-    pl_json_integer(object, "arrivals", s->n_arrivals);
-    pl_json_integer(object, "max_at_once", s->max_at_once);
-    add_lengths(object, "input_tokens", &s->input);
-    add_lengths(object, "output_tokens", &s->output);
     pl_json_integer(object, "block_tokens", s->block_tokens);
     pl_json_integer(object, "blocks", s->n_blocks);
     pl_json_integer(object, "full_blocks", s->n_full_blocks);
@@ -183,6 +265,27 @@ static pl_status_t print_json(const pl_trace_stats_t *s, const char *format)
     list_ceilings(s, list);
     for (size_t i = 0; i < N_CEILINGS; i++) {
         pl_json_real(object, list[i].key, list[i].ratio);
+    }
+    add_lru(object, facts);
+}
+
+static pl_status_t print_json(const facts_t *facts)
+{
+    const pl_trace_stats_t *s = facts->stats;
+    json_object *object       = json_object_new_object();
+
+    pl_json_text(object, "format", facts->format);
+    pl_json_integer(object, "requests", s->n_requests);
+    pl_json_integer(object, "waiting", s->n_waiting);
+    pl_json_integer(object, "namespaces", s->n_name_spaces);
+    pl_json_integer(object, "duration_ns", s->duration_ns);
+    pl_json_real(object, "requests_per_s", s->requests_per_s);
+    pl_json_integer(object, "arrivals", s->n_arrivals);
+    pl_json_integer(object, "max_at_once", s->max_at_once);
+    add_lengths(object, "input_tokens", &s->input);
+    add_lengths(object, "output_tokens", &s->output);
+    if (s->has_prefixes) {
+        add_hits(object, facts);
     }
     return pl_json_print(object, stdout);
 }
@@ -205,31 +308,63 @@ static const char *trace_path(const pl_cli_t *cli)
     return cli->n_words == 1 ? cli->words[0] : cli->options.trace;
 }
 
+/* Those that were asked for, or 1, 2, 5, 10, ... and where it ends. */
+static pl_status_t list_capacities(const pl_cli_t *cli, facts_t *facts)
+{
+    static const int64_t STEPS[]      = {1, 2, 5};
+    const pl_option_integers_t *asked = &cli->options.capacity;
+    int64_t most                      = facts->lru.most;
+
+    for (size_t i = 0; i < asked->n; i++) {
+        PL_TRY(PL_ARRAY_PUSH(&facts->capacities, asked->items[i]));
+    }
+    for (int64_t ten = 1; (asked->n == 0) && (ten < most); ten *= 10) {
+        for (size_t i = 0; (i < 3) && (STEPS[i] * ten < most); i++) {
+            PL_TRY(PL_ARRAY_PUSH(&facts->capacities, STEPS[i] * ten));
+        }
+    }
+    return asked->n == 0 ? PL_ARRAY_PUSH(&facts->capacities, most) : PL_OK;
+}
+
+static pl_status_t print(const pl_cli_t *cli, const pl_trace_t *trace)
+{
+    bool pages             = cli->options.lru == PL_OPT_LRU_PAGES;
+    int32_t page_size      = (int32_t)cli->options.page_size;
+    pl_trace_stats_t stats = {0};
+    facts_t facts          = {.stats  = &stats,
+                              .format = pl_trace_format(trace),
+                              .unit   = pages ? "pages" : "blocks"};
+    pl_status_t status;
+
+    PL_TRY(pl_trace_stats(trace, page_size, &cli->log, &stats));
+    if (stats.has_prefixes) {
+        PL_TRY(pl_lru_curve(trace, page_size, pages, &facts.lru));
+    }
+    status = list_capacities(cli, &facts);
+    if (status == PL_OK) {
+        status = cli->options.json ? print_json(&facts) : print_tables(&facts);
+    }
+    PL_ARRAY_FREE(&facts.capacities);
+    pl_lru_curve_free(&facts.lru);
+    return status;
+}
+
 int pl_cli_trace_stats(const pl_cli_t *cli)
 {
     pl_trace_params_t params = pl_trace_params_default();
     pl_trace_t *trace        = NULL;
-    pl_trace_stats_t stats;
     pl_status_t status;
 
     params.path = trace_path(cli);
     if (params.path == NULL) {
         return pl_status_exit(PL_ERR_ARGUMENT);
     }
-    params.offset       = cli->options.offset;
-    params.limit        = cli->options.limit;
-    params.block_tokens = (int32_t)cli->options.block_tokens;
-    params.passes       = (int32_t)cli->options.passes;
+    PL_TRY_GOTO(status, pl_cli_trace_params(&cli->options, &cli->log, &params),
+                out);
     PL_TRY_GOTO(status, pl_trace_open(&params, &cli->log, &trace), out);
-    PL_TRY_GOTO(status,
-                pl_trace_stats(trace, (int32_t)cli->options.page_size,
-                               &cli->log, &stats),
-                close_trace);
-    status = cli->options.json ? print_json(&stats, pl_trace_format(trace))
-                               : print_tables(&stats, pl_trace_format(trace));
-
-close_trace:
+    status = print(cli, trace);
     pl_trace_close(trace);
+
 out:
     return pl_status_exit(status);
 }

@@ -6,9 +6,6 @@
 #include "trace/id_map.h"
 #include "trace/prefix.h"
 
-/* Pages of a trace of tokens, where none are asked for. */
-#define TOKENS_PAGE 64
-
 /* The stack: every block stands at the time of its last touch. */
 typedef struct stack {
     int32_t *sums; /* a Fenwick tree over times 1 .. n_times */
@@ -59,7 +56,8 @@ static void touch(stack_t *stack, uint64_t block)
 
 typedef struct lru_pass {
     const pl_trace_t *trace;
-    int32_t page_tokens; /* 0: blocks of ids */
+    int32_t page_tokens;
+    bool pages;
     pl_id_map_t map;
     stack_t stack;
     uint64_t *blocks;    /* [longest] of one request */
@@ -69,9 +67,9 @@ typedef struct lru_pass {
 
 static int32_t block_tokens(const lru_pass_t *pass, int32_t i)
 {
-    return pass->page_tokens > 0
+    return pass->pages
                ? pass->page_tokens
-               : pl_prefix_block_tokens(pass->trace, i, TOKENS_PAGE);
+               : pl_prefix_block_tokens(pass->trace, i, pass->page_tokens);
 }
 
 /* Blocks of request i, and how many of them can be hit. */
@@ -81,7 +79,7 @@ static int32_t count_blocks(const lru_pass_t *pass, int32_t i, int32_t *most_p)
     int32_t size  = block_tokens(pass, i);
     int32_t whole = input / size;
 
-    if (pass->page_tokens > 0) {
+    if (pass->pages) {
         *most_p = (input - 1) / size;
         return whole;
     }
@@ -94,13 +92,12 @@ static pl_status_t list_blocks(lru_pass_t *pass, int32_t i, int32_t n)
     pl_page_key_t prefix = pl_prefix_start(&pass->trace->requests[i]);
     int32_t size         = block_tokens(pass, i);
 
-    if (pass->page_tokens > 0) {
+    if (pass->pages) {
         pl_trace_page_keys(pass->trace, i, size, 0, n, pass->keys);
     }
     for (int32_t k = 0; k < n; k++) {
-        prefix = pass->page_tokens > 0
-                     ? pl_prefix_chain(prefix, pass->keys[k])
-                     : pl_prefix_block(pass->trace, i, size, k, prefix);
+        prefix = pass->pages ? pl_prefix_chain(prefix, pass->keys[k])
+                             : pl_prefix_block(pass->trace, i, size, k, prefix);
         PL_TRY(pl_id_map_number(&pass->map, prefix.lo, prefix.hi,
                                 &pass->blocks[k]));
     }
@@ -181,14 +178,16 @@ static void add_up(pl_lru_curve_t *curve, int64_t n_blocks)
 }
 
 pl_status_t pl_lru_curve(const pl_trace_t *trace, int32_t page_tokens,
-                         pl_lru_curve_t *curve)
+                         bool pages, pl_lru_curve_t *curve)
 {
-    lru_pass_t pass = {
-        .trace = trace, .page_tokens = page_tokens, .curve = curve};
+    lru_pass_t pass    = {.trace       = trace,
+                          .page_tokens = page_tokens,
+                          .pages       = pages,
+                          .curve       = curve};
     pl_status_t status = PL_OK;
 
     memset(curve, 0, sizeof(*curve));
-    if (page_tokens < 0) {
+    if (page_tokens < 1) {
         return PL_ERR_ARGUMENT;
     }
     PL_TRY_GOTO(status, open_pass(&pass), out);

@@ -13,6 +13,7 @@
 #ifndef PL_TRACE_LRU_H
 #define PL_TRACE_LRU_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <pagelane/status.h>
@@ -25,12 +26,13 @@ typedef struct pl_lru_curve {
     int64_t *hit_tokens; /* likewise */
 } pl_lru_curve_t;
 
-/* page_tokens 0: blocks are those of the trace's ids (of 64 tokens where it has
- * tokens), partial ones at a prompt's end included.  Else, as an engine counts:
- * whole pages of so many tokens, and at most length-1 tokens are hit.
- * *curve is empty or freed before.  PL_OK, PL_ERR_ARGUMENT, PL_ERR_MEMORY. */
+/* Blocks are those of the trace's ids, or page_tokens (>= 1) tokens where it
+ * has tokens; partial ones at a prompt's end count.  With `pages`, as an engine
+ * counts: whole pages of page_tokens, and at most length-1 tokens are hit.
+ * *curve is empty or freed before.  PL_OK, PL_ERR_ARGUMENT (2^31 blocks or more
+ * in all prompts), PL_ERR_MEMORY. */
 PL_MUST_CHECK pl_status_t pl_lru_curve(const pl_trace_t *trace,
-                                       int32_t page_tokens,
+                                       int32_t page_tokens, bool pages,
                                        pl_lru_curve_t *curve);
 void pl_lru_curve_free(pl_lru_curve_t *curve);
 

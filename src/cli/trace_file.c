@@ -1,0 +1,146 @@
+#include "cli/trace_file.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "store/file.h"
+#include "trace/write.h"
+
+pl_status_t pl_cli_number(const char *option, const char *text, bool zero,
+                          const pl_log_t *log, double *value_p)
+{
+    char *end    = NULL;
+    double value = text != NULL ? strtod(text, &end) : 0;
+
+    if ((text == NULL) || (end == text) || (*end != '\0') || !isfinite(value) ||
+        (value < 0) || ((value == 0) && !zero)) {
+        pl_log(log, PL_LOG_ERROR,
+               "option --%s %s: expected a number %s 0, as 2 or 0.5", option,
+               text != NULL ? text : "", zero ? "from" : "above");
+        return PL_ERR_ARGUMENT;
+    }
+    *value_p = value;
+    return PL_OK;
+}
+
+pl_status_t pl_cli_trace_params(const pl_options_t *options,
+                                const pl_log_t *log, pl_trace_params_t *params)
+{
+    PL_TRY(pl_cli_number("speedup", options->speedup, false, log,
+                         &params->speedup));
+    params->more         = (const char *const *)options->merge.items;
+    params->n_more       = (int32_t)options->merge.n;
+    params->offset       = options->offset;
+    params->limit        = options->limit;
+    params->block_tokens = (int32_t)options->block_tokens;
+    params->passes       = (int32_t)options->passes;
+    return PL_OK;
+}
+
+/* ---- writing ---- */
+
+static bool is_same(const char *a, const struct stat *b)
+{
+    struct stat about;
+
+    return (stat(a, &about) == 0) && (about.st_dev == b->st_dev) &&
+           (about.st_ino == b->st_ino);
+}
+
+/* What is read must not be written over, nor what is no file. */
+static pl_status_t check_output(const pl_cli_t *cli, const char *path)
+{
+    const pl_option_strings_t *merge = &cli->options.merge;
+    struct stat about;
+    bool is_read = false;
+
+    if (stat(path, &about) != 0) {
+        return PL_OK; /* writing will tell */
+    }
+    for (size_t i = 0; i < cli->n_words; i++) {
+        is_read |= is_same(cli->words[i], &about);
+    }
+    for (size_t i = 0; i < merge->n; i++) {
+        is_read |= is_same(merge->items[i], &about);
+    }
+    if (is_read || !S_ISREG(about.st_mode)) {
+        pl_log(&cli->log, PL_LOG_ERROR,
+               "option --output %s: it is %s; name another file, or leave the "
+               "option out to write to stdout",
+               path, is_read ? "read too" : "no regular file");
+        return PL_ERR_ARGUMENT;
+    }
+    return PL_OK;
+}
+
+static pl_status_t put(const pl_cli_t *cli, const pl_trace_t *trace,
+                       const pl_trace_write_params_t *params, FILE *file,
+                       const char *name)
+{
+    pl_status_t status = pl_trace_write(trace, params, file, &cli->log);
+
+    if (status == PL_ERR_IO) {
+        pl_log(&cli->log, PL_LOG_ERROR, "%s: cannot be written (%s)", name,
+               strerror(errno));
+    }
+    return status;
+}
+
+static pl_status_t put_to_file(const pl_cli_t *cli, const pl_trace_t *trace,
+                               const pl_trace_write_params_t *params)
+{
+    const char *path = cli->options.output;
+    char *partial    = NULL;
+    pl_status_t status;
+    FILE *file;
+
+    PL_TRY(check_output(cli, path));
+    PL_TRY(pl_file_partial(path, &cli->log, &partial));
+    file = fopen(partial, "wb");
+    if (file == NULL) {
+        pl_log(&cli->log, PL_LOG_ERROR,
+               "option --output %s: cannot be written (%s); name a file in a "
+               "folder that is there",
+               path, strerror(errno));
+        free(partial);
+        return PL_ERR_IO;
+    }
+    status = put(cli, trace, params, file, path);
+    if ((fclose(file) != 0) && (status == PL_OK)) {
+        pl_log(&cli->log, PL_LOG_ERROR, "%s: cannot be written (%s)", path,
+               strerror(errno));
+        status = PL_ERR_IO;
+    }
+    if (status == PL_OK) {
+        status = pl_file_sync(partial, &cli->log);
+    }
+    if (status == PL_OK) {
+        status = pl_file_publish(partial, path, &cli->log);
+    }
+    if (status != PL_OK) {
+        pl_file_discard(partial);
+    }
+    free(partial);
+    return status;
+}
+
+pl_status_t pl_cli_trace_write(const pl_cli_t *cli, const pl_trace_t *trace)
+{
+    const pl_options_t *o          = &cli->options;
+    pl_key_t key                   = {0};
+    pl_trace_write_params_t params = {.format    = o->trace_format,
+                                      .id_tokens = (int32_t)o->id_tokens};
+    pl_status_t status;
+
+    if (o->anonymize != NULL) {
+        PL_TRY(pl_key_read(o->anonymize, &cli->log, &key));
+        params.key = &key;
+    }
+    status = o->output != NULL ? put_to_file(cli, trace, &params)
+                               : put(cli, trace, &params, stdout, "stdout");
+    pl_key_free(&key);
+    return status;
+}
