@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cache/evict_bench.h"
 #include "cache/tree_bench.h"
 #include "cli/cli.h"
 #include "cli/json.h"
@@ -58,6 +59,34 @@ static pl_status_t bench_lanes(const pl_log_t *log, uint64_t seed,
     return PL_OK;
 }
 
+/* A victim by each policy, behind the figures that are there. */
+static pl_status_t bench_evict(const pl_log_t *log, uint64_t seed,
+                               bench_t *bench)
+{
+    static const char *const words[][2] = {
+        {"evict, lru", "evict_lru_ns"},
+        {"evict, lfu", "evict_lfu_ns"},
+        {"evict, slru", "evict_slru_ns"},
+        {"evict, fifo", "evict_fifo_ns"},
+        {"evict, s3fifo", "evict_s3fifo_ns"},
+        {"evict, sieve", "evict_sieve_ns"},
+        {"evict, lane-aware", "evict_lane_aware_ns"},
+        {"evict, belady", "evict_belady_ns"},
+    };
+    double lru_ns = 0;
+
+    for (int i = 0; pl_policy_at(i) != NULL; i++) {
+        pl_evict_bench_result_t r;
+
+        PL_TRY(pl_evict_bench(log, seed, pl_policy_at(i), &r));
+        lru_ns = i == 0 ? r.evict_ns : lru_ns;
+        bench->figures[bench->n_figures++] =
+            (figure_t){words[i][0], words[i][1], "ns", r.evict_ns,
+                       i == 0 ? 0 : lru_ns, i == 0 ? "" : "evict, lru"};
+    }
+    return PL_OK;
+}
+
 static pl_status_t bench_tree(const pl_log_t *log, uint64_t seed,
                               bench_t *bench)
 {
@@ -75,7 +104,7 @@ static pl_status_t bench_tree(const pl_log_t *log, uint64_t seed,
     bench->figures[1] = (figure_t){
         "match, keys from tokens", "keys_match_ns", "ns",
         r.keys_match_ns,           r.memcmp_ns,     "memcmp of the tokens"};
-    return PL_OK;
+    return bench_evict(log, seed, bench);
 }
 
 /* Figures 2 and 3 of `snapshot`; what they are of goes behind its shape. */

@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+#include "cache/evict_bench.h"
+
 #include "support/check_main.h"
 #include "support/log_capture.h"
 
@@ -33,12 +35,34 @@ START_TEST(shape_is_as_promised)
 }
 END_TEST
 
+START_TEST(each_policy_evicts_in_the_bench)
+{
+    log_capture_t said;
+
+    log_capture_open(&said);
+    for (int i = 0; pl_policy_at(i) != NULL; i++) {
+        pl_evict_bench_result_t r;
+
+        ck_assert_msg(pl_evict_bench(&said.log, 1, pl_policy_at(i), &r) ==
+                          PL_OK,
+                      "%s", said.text);
+        ck_assert_int_gt(r.n_evictions, 5000);
+        ck_assert_int_gt(r.n_nodes, 1000);
+        printf("%-10s %lld evictions, %.0f ns each, %lld nodes\n",
+               pl_policy_at(i)->name, (long long)r.n_evictions, r.evict_ns,
+               (long long)r.n_nodes);
+    }
+    log_capture_close(&said);
+}
+END_TEST
+
 static TCase *bench_case(void)
 {
     TCase *tcase = tcase_create("tree bench");
 
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, shape_is_as_promised);
+    tcase_add_test(tcase, each_policy_evicts_in_the_bench);
     return tcase;
 }
 
