@@ -219,6 +219,7 @@ pl_status_t cuda_after(pl_device_t *self, pl_stream_t stream, pl_stream_t other,
         return PL_OK;
     }
     PL_TRY(pl_cuda_device_enter(self));
+    const pl_cuda_timed_t wait(self, stream, PL_WORK_WAIT);
     return pl_cuda_tell(
         cuda,
         cudaStreamWaitEvent(cuda->queues[stream].stream,
@@ -290,6 +291,7 @@ void cuda_close(pl_device_t *self)
         finish_queue(cuda, (pl_stream_t)s);
     }
     pl_cuda_free_work(cuda);
+    pl_cuda_free_profile(cuda);
     pl_cuda_free_all(cuda);
     for (size_t i = 0; i < cuda->events.n; i++) {
         (void)cudaEventDestroy(cuda->events.items[i]);
@@ -328,6 +330,9 @@ pl_device_ops_t make_ops()
     ops.event_mark   = pl_cuda_event_mark;
     ops.event_after  = pl_cuda_event_after;
     ops.event_close  = pl_cuda_event_close;
+
+    ops.profile_begin = pl_cuda_profile_begin;
+    ops.profile_read  = pl_cuda_profile_read;
     return ops;
 }
 

@@ -4,6 +4,7 @@
  *   device_memory.cu  allocations, and what is known of any address
  *   device_peer.cu    memory and events of other ranks
  *   device_work.cu    copies, fillings, digests, gathers
+ *   profile.cu        where the time of its streams goes
  */
 #ifndef PL_KERNELS_DEVICE_INTERNAL_CUH
 #define PL_KERNELS_DEVICE_INTERNAL_CUH
@@ -13,6 +14,7 @@
 #include <string.h>
 
 #include "device.cuh"
+#include "profile.cuh"
 
 extern "C" {
 #include "base/array.h"
@@ -64,6 +66,7 @@ typedef struct pl_cuda_queue {
 } pl_cuda_queue_t;
 
 struct pl_cuda_gathers; /* device_work.cu: of one stream */
+struct pl_cuda_profile; /* profile.cu */
 
 typedef struct pl_cuda {
     pl_device_t device;
@@ -74,7 +77,8 @@ typedef struct pl_cuda {
     PL_ARRAY(pl_event_t *) made;      /* events of peers that are ours */
     pl_cuda_hint_t last_src, last_dst;
     struct pl_cuda_gathers *gathers[PL_STREAMS];
-    void *jobs; /* pinned: digest jobs, then digests */
+    struct pl_cuda_profile *profile; /* NULL: no time is taken */
+    void *jobs;                      /* pinned: digest jobs, then digests */
     int32_t most_jobs;
 } pl_cuda_t;
 
@@ -142,5 +146,11 @@ pl_status_t pl_cuda_digest(pl_device_t *self, pl_stream_t stream,
 pl_status_t pl_cuda_gather(pl_device_t *self, pl_stream_t stream,
                            const pl_page_gather_t *gather);
 void pl_cuda_free_work(pl_cuda_t *cuda);
+
+/* ---- profile.cu ---- */
+
+pl_status_t pl_cuda_profile_begin(pl_device_t *self);
+pl_status_t pl_cuda_profile_read(pl_device_t *self, pl_profile_t *profile);
+void pl_cuda_free_profile(pl_cuda_t *cuda);
 
 #endif /* PL_KERNELS_DEVICE_INTERNAL_CUH */

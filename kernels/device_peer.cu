@@ -380,6 +380,7 @@ pl_status_t pl_cuda_event_after(pl_device_t *self, pl_stream_t stream,
     pl_cuda_t *cuda = (pl_cuda_t *)self;
 
     PL_TRY(pl_cuda_device_enter(self));
+    const pl_cuda_timed_t wait(self, stream, PL_WORK_WAIT);
     return pl_cuda_tell(
         cuda, cudaStreamWaitEvent(cuda->queues[stream].stream, event->event, 0),
         "coming after a peer's event");

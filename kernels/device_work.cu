@@ -292,6 +292,7 @@ pl_status_t pl_cuda_copy(pl_device_t *self, pl_stream_t stream,
                                  &cuda->last_dst, &reach));
         }
     }
+    const pl_cuda_timed_t copy(self, stream, PL_WORK_COPY);
     return pl_cuda_device_launched(
         self, stream,
         pl_cuda_copy_ranges(copies, n, blocks_for(reach),
@@ -376,6 +377,7 @@ pl_status_t pl_cuda_gather(pl_device_t *self, pl_stream_t stream,
     from.stride  = gather->stride;
     to.base      = gather->view;
     to.stride    = gather->stride;
+    const pl_cuda_timed_t pages(self, stream, PL_WORK_PAGES);
     return pl_cuda_device_launched(
         self, stream,
         pl_cuda_copy_pages(&from, &to, gather->n_pages, gather->stride,

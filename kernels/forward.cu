@@ -14,7 +14,8 @@ extern "C" {
 #include "model/ops.h"
 }
 
-namespace {
+namespace
+{
 
 constexpr int32_t UNSENT = INT32_MIN; /* no row is that */
 
@@ -357,6 +358,8 @@ pl_status_t gpu_begin(pl_forward_t *self, const int32_t *tokens,
         unsent[i] = UNSENT;
     }
     fill_tokens(forward, tokens, positions, n);
+    const pl_cuda_timed_t timed(forward->device, PL_STREAM_COMPUTE,
+                                PL_WORK_ROWS);
     PL_TRY(push(forward, &forward->tokens, 0, tokens_bytes(forward, n)));
     return pl_queued(
         forward,
@@ -385,9 +388,12 @@ pl_status_t gpu_store(pl_forward_t *self, int32_t layer, int32_t first,
     }
     pl_nvtx_t range("store layer", layer);
     PL_TRY(pl_cuda_device_enter(forward->device));
+    const pl_cuda_timed_t timed(forward->device, PL_STREAM_COMPUTE,
+                                PL_WORK_ROWS);
     if (forward->layer != layer) {
         PL_TRY(pl_gpu_make_kv(forward, layer));
     }
+    pl_now(forward, PL_WORK_STORE);
     PL_TRY(send_rows(forward, rows, first, n));
     PL_TRY(pl_queued(forward,
                      pl_cuda_store_latent(
@@ -443,6 +449,8 @@ pl_status_t gpu_mix(pl_forward_t *self, int32_t layer, const pl_view_t *latent,
     }
     pl_nvtx_t range("mix layer", layer);
     PL_TRY(pl_cuda_device_enter(forward->device));
+    const pl_cuda_timed_t timed(forward->device, PL_STREAM_COMPUTE,
+                                PL_WORK_ROWS);
     PL_TRY(make_view(forward, &forward->maps[0], latent, &latents));
     if (forward->config->full_indexer[layer]) {
         PL_TRY(make_view(forward, &forward->maps[1], index, &keys));
@@ -473,6 +481,8 @@ pl_status_t gpu_end(pl_forward_t *self, int32_t i, float *logits,
         return PL_ERR_ARGUMENT;
     }
     PL_TRY(pl_cuda_device_enter(forward->device));
+    const pl_cuda_timed_t timed(forward->device, PL_STREAM_COMPUTE,
+                                PL_WORK_HEAD);
     /* x has done its work */
     PL_TRY(pl_queued(forward,
                      pl_rows_norm(weights->norm, config->norm_eps,

@@ -19,6 +19,7 @@
 
 #include "device.cuh"
 #include "forward_rows.cuh"
+#include "profile.cuh"
 #include "weights.cuh"
 
 extern "C" {
@@ -150,6 +151,12 @@ static inline pl_status_t pl_queued(const pl_gpu_forward_t *forward,
 {
     return pl_cuda_device_launched(forward->device, PL_STREAM_COMPUTE, status,
                                    what);
+}
+
+/* What is queued from here on is such work. */
+static inline void pl_now(const pl_gpu_forward_t *forward, pl_work_t work)
+{
+    (void)pl_cuda_mark(forward->device, PL_STREAM_COMPUTE, work);
 }
 
 /* Queue a product. */

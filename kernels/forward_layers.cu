@@ -6,7 +6,8 @@
 #include "forward_internal.cuh"
 #include "nvtx.cuh"
 
-namespace {
+namespace
+{
 
 pl_rows_in_t form_of(const pl_gpu_forward_t *forward, int32_t layer)
 {
@@ -86,6 +87,7 @@ pl_status_t make_queries(const tile_t &tile)
         pl_row_at(forward->step.in, tile.first, (size_t)tile.form.width);
     pl_rows_queries_t queries;
 
+    pl_now(forward, PL_WORK_ROWS);
     PL_TRY(
         pl_queued(forward,
                   pl_rows_norm(tile.weights->q_a_norm, config->latent_norm_eps,
@@ -93,6 +95,7 @@ pl_status_t make_queries(const tile_t &tile)
                                config->q_lora, at.q_resid, forward->dtype,
                                widths.q_lora, nullptr, forward->stream),
                   "the norm of queries"));
+    pl_now(forward, PL_WORK_PRODUCTS);
     PL_TRY(pl_multiply(forward, plans.q_b, tile.weights->q_b, at.q_resid,
                        tile.n, at.q, false, "queries"));
     if (tile.form.has_index) {
@@ -110,6 +113,7 @@ pl_status_t make_queries(const tile_t &tile)
     queries.index_q       = at.index_q;
     queries.index_weights = at.index_weights;
     queries.index_scale   = (float)(1.0 / sqrt((double)config->index_heads));
+    pl_now(forward, PL_WORK_ROWS);
     return pl_queued(forward,
                      pl_rows_part_queries(&tile.form, &queries, forward->dtype,
                                           tile.n, tile.tokens.cosines,
@@ -173,6 +177,7 @@ pl_status_t select_some(const tile_t &tile, const pl_cuda_view_t *index,
         most = keys > most ? keys : most;
     }
     if ((most > config->index_topk) || (forward->selected != nullptr)) {
+        pl_now(forward, PL_WORK_INDEXER);
         PL_TRY(pl_queued(
             forward,
             pl_cuda_index_scores(
@@ -183,6 +188,7 @@ pl_status_t select_some(const tile_t &tile, const pl_cuda_view_t *index,
                 at.scores, forward->score_stride, forward->stream),
             "the indexer's scores"));
     }
+    pl_now(forward, PL_WORK_TOPK);
     PL_TRY(pl_queued(forward,
                      pl_cuda_topk(at.scores, forward->score_stride, n_keys, n,
                                   most, forward->select_room,
@@ -201,9 +207,11 @@ pl_status_t attend(const tile_t &tile, const pl_cuda_view_t *latent)
     pl_gpu_attention_t &at          = forward->attention;
     const size_t room               = (size_t)forward->select_room;
 
+    pl_now(forward, PL_WORK_PRODUCTS);
     PL_TRY(pl_multiply(forward, forward->weights->plans.absorb,
                        tile.weights->kv_b, at.q_nope, tile.n, at.q_latent,
                        false, "absorbed queries"));
+    pl_now(forward, PL_WORK_ATTENTION);
     PL_TRY(pl_queued(
         forward,
         pl_cuda_attend(latent, &forward->rows, at.q_latent, at.q_rope,
@@ -215,6 +223,7 @@ pl_status_t attend(const tile_t &tile, const pl_cuda_view_t *latent)
     if (forward->dtype == PL_CUDA_F32) {
         return PL_OK;
     }
+    pl_now(forward, PL_WORK_ROWS);
     return pl_queued(
         forward,
         pl_rows_to_bf16(at.latent, (int64_t)tile.n * config->n_heads,
@@ -236,6 +245,7 @@ pl_status_t add_output(const tile_t &tile)
     const void *w = pl_operand_at(forward, tile.weights->kv_b, config->nope,
                                   forward->weights->widths.kv_lora);
 
+    pl_now(forward, PL_WORK_PRODUCTS);
     PL_TRY(pl_multiply(forward, plans.values, w, latent, tile.n, at.values,
                        false, "values"));
     return pl_multiply(
@@ -255,6 +265,7 @@ pl_status_t add_mlp(pl_gpu_forward_t *forward, const pl_gpu_mlp_t &mlp,
     const void *x              = pl_operand_at(forward, forward->step.x, first,
                                                forward->weights->widths.hidden);
 
+    pl_now(forward, PL_WORK_MLP);
     PL_TRY(pl_multiply(forward, plans[0], mlp.gate_up, x, n, at.gate_up, false,
                        "an MLP's gate"));
     PL_TRY(pl_queued(forward,
@@ -339,6 +350,7 @@ pl_status_t add_experts(pl_gpu_forward_t *forward, const pl_gpu_layer_t &layer,
     const bool is_shared            = config->n_shared > 0;
     float *h                        = pl_row_at(forward->step.h, first, hidden);
 
+    pl_now(forward, PL_WORK_EXPERTS);
     PL_TRY(route(forward, layer, first, n));
     PL_TRY(make_pairs(forward, layer, first, n));
     PL_TRY(pl_queued(forward,
@@ -353,6 +365,7 @@ pl_status_t add_experts(pl_gpu_forward_t *forward, const pl_gpu_layer_t &layer,
     PL_TRY(add_mlp(forward, layer.shared, forward->weights->plans.shared,
                    config->n_shared * config->expert_width,
                    forward->weights->widths.shared, first, n, at.sum));
+    pl_now(forward, PL_WORK_ROWS);
     return pl_queued(
         forward,
         pl_rows_add(h, at.sum, (int64_t)n * config->hidden, forward->stream),
@@ -372,10 +385,13 @@ pl_status_t pl_gpu_make_kv(pl_gpu_forward_t *forward, int32_t layer)
     norms.eps          = forward->config->latent_norm_eps;
     norms.index_k      = tile.weights->index_k_norm;
     norms.index_k_bias = tile.weights->index_k_norm_bias;
+    pl_now(forward, PL_WORK_ROWS);
     PL_TRY(
         norm_tokens(forward, tile.weights->input_norm, 0, forward->n, false));
+    pl_now(forward, PL_WORK_PRODUCTS);
     PL_TRY(pl_multiply(forward, plan, tile.weights->in, step.x, forward->n,
                        step.in, false, "latents"));
+    pl_now(forward, PL_WORK_ROWS);
     PL_TRY(pl_queued(forward,
                      pl_rows_to_store(&tile.form, &norms, step.in, forward->n,
                                       tile.tokens.cosines, tile.tokens.sines,
@@ -408,6 +424,7 @@ pl_status_t pl_gpu_mlp(pl_gpu_forward_t *forward, int32_t layer, int32_t first,
     const pl_gpu_layer_t &weights   = forward->weights->layers[layer];
     const bool is_sparse            = config->sparse_mlp[layer];
 
+    pl_now(forward, PL_WORK_ROWS);
     PL_TRY(norm_tokens(forward, weights.post_norm, first, n, is_sparse));
     return is_sparse
                ? add_experts(forward, weights, first, n)

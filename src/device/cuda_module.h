@@ -21,7 +21,7 @@ extern "C" {
 
 #define PL_CUDA_MODULE_FILE   "pagelane_cuda.so"
 #define PL_CUDA_MODULE_SYMBOL "pl_cuda_module"
-#define PL_CUDA_MODULE_ABI    2
+#define PL_CUDA_MODULE_ABI    3
 
 typedef struct pl_cuda_about {
     char name[64];

@@ -16,6 +16,18 @@ static const struct {
 
 #define N_DEVICES ((int)(sizeof(devices) / sizeof(devices[0])))
 
+const char *pl_work_name(pl_work_t work)
+{
+    static const char *const names[PL_WORKS] = {
+#define PL_WORK_TEXT(name, text) [name] = text,
+        PL_WORK_LIST(PL_WORK_TEXT)
+#undef PL_WORK_TEXT
+    };
+
+    return ((unsigned)work < PL_WORKS) && (names[work] != NULL) ? names[work]
+                                                                : "?";
+}
+
 const char *pl_device_name(int i)
 {
     return (i >= 0) && (i < N_DEVICES) ? devices[i].name : NULL;

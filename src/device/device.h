@@ -105,6 +105,39 @@ typedef struct pl_device_watch {
     void *context;
 } pl_device_watch_t;
 
+/* What work on a stream is, where its time is taken. */
+#define PL_WORK_LIST(X)                                                        \
+    X(PL_WORK_NONE, "none")                                                    \
+    X(PL_WORK_WAIT, "wait")           /* for another stream, or a peer */      \
+    X(PL_WORK_PRODUCTS, "products")   /* of attention's weights */             \
+    X(PL_WORK_INDEXER, "indexer")     /* scores */                             \
+    X(PL_WORK_TOPK, "top-k")          /* of the scores */                      \
+    X(PL_WORK_ATTENTION, "attention") /* of what was selected */               \
+    X(PL_WORK_EXPERTS, "experts")     /* router, sort, products, sum */        \
+    X(PL_WORK_MLP, "mlp")             /* dense, and the shared expert */       \
+    X(PL_WORK_ROWS, "rows")           /* embedding, norms, rope, sums */       \
+    X(PL_WORK_STORE, "store")         /* rows to their pages */                \
+    X(PL_WORK_HEAD, "head")           /* last norm, logits, token */           \
+    X(PL_WORK_PAGES, "pages")         /* of all ranks into a view */           \
+    X(PL_WORK_COPY, "copy")           /* ranges: loads, backups, sends */
+
+typedef enum pl_work {
+#define PL_WORK_ENUM(name, text) name,
+    PL_WORK_LIST(PL_WORK_ENUM)
+#undef PL_WORK_ENUM
+        PL_WORKS
+} pl_work_t;
+
+typedef struct pl_work_time {
+    int64_t calls; /* times that the stream came to it from something else */
+    int64_t ns;
+} pl_work_time_t;
+
+/* By the device's own clock.  Streams go on beside each other. */
+typedef struct pl_profile {
+    pl_work_time_t times[PL_STREAMS][PL_WORKS];
+} pl_profile_t;
+
 /* The byte that memory nobody wrote is filled with (guard, and --verify).
  * As float32 and bf16 it is a NaN. */
 #define PL_POISON_BYTE 0xFF
@@ -174,6 +207,12 @@ typedef struct pl_device_ops {
      * also one that a free found; each is printed once, with the name given to
      * alloc. */
     pl_status_t (*check)(pl_device_t *self);
+
+    /* optional: NULL where no time is taken.  begin: from now on it is, until
+     * close.  read: what was queued since the last read (or begin), added to
+     * *profile; the host waits for it, and for no more than it. */
+    pl_status_t (*profile_begin)(pl_device_t *self);
+    pl_status_t (*profile_read)(pl_device_t *self, pl_profile_t *profile);
 } pl_device_ops_t;
 
 struct pl_device {
@@ -202,6 +241,9 @@ void pl_device_close(pl_device_t *device); /* NULL is allowed */
 
 /* Name i of those that can be opened here, NULL after the last. */
 const char *pl_device_name(int i);
+
+/* "wait", "products", ...: in tables. */
+const char *pl_work_name(pl_work_t work);
 
 /* Thin wrappers; arguments are checked here, so that no device does:
  * PL_ERR_ARGUMENT with one line, and nothing has happened. */

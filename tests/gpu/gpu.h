@@ -43,6 +43,7 @@ TCase *case_grouped(void);
 TCase *case_products(void);
 TCase *case_forward(void);
 
+TCase *case_profile(void);
 TCase *case_device(void);
 /* The program again as a peer, `test_gpu_kernels <DEVICE_CHILD> <gpu>`: its exit
  * status. */

@@ -29,6 +29,7 @@ int main(int argc, char **argv)
     suite_add_tcase(suite, case_grouped());
     suite_add_tcase(suite, case_products());
     suite_add_tcase(suite, case_device());
+    suite_add_tcase(suite, case_profile());
     suite_add_tcase(suite, case_forward());
     srunner_set_fork_status(runner, CK_NOFORK); /* one context for all */
     srunner_run_all(runner, CK_NORMAL);
