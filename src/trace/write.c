@@ -120,6 +120,10 @@ pl_status_t pl_writing_ids(pl_writing_t *writing, int32_t i)
     if (request->name_space != 0) {
         pl_writing_lose(writing, PL_LOSS_SPACES);
     }
+    if ((request->input_tokens % size > 0) && trace->has_prefixes &&
+        (size > pl_trace_row_block(trace, pl_trace_row(trace, i)))) {
+        pl_writing_lose(writing, PL_LOSS_PARTS);
+    }
     if (trace->block_tokens > 0) {
         return list_ids(writing, i, size, n);
     }

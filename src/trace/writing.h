@@ -26,6 +26,8 @@
       "it comes as long after that as lies between the two times")             \
     X(PL_LOSS_THREADS, "which requests a session has started beside itself")   \
     X(PL_LOSS_TAILS, "ids of partial blocks at the ends of prompts")           \
+    X(PL_LOSS_PARTS,                                                           \
+      "that a partial block at the end of a prompt begins a whole one")        \
     X(PL_LOSS_TIME, "times finer than 100 ns")
 
 typedef enum pl_loss {

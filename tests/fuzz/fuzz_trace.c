@@ -1,11 +1,14 @@
 /* The trace readers on any bytes: refused with exactly one line, or a trace
  * whose laws hold. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fuzz.h"
 #include "trace/internal.h"
+#include "trace/lru.h"
 #include "trace/stats.h"
+#include "trace/write.h"
 
 static void require(bool law)
 {
@@ -40,6 +43,58 @@ static void check_page(const pl_trace_t *trace, int32_t i, int32_t page)
     require(memcmp(&keys[0], &keys[1], sizeof(keys[0])) == 0);
 }
 
+/* More room never hits less, and room for all hits all that can be hit. */
+static void check_lru(const pl_trace_t *trace, const pl_trace_stats_t *stats)
+{
+    pl_lru_curve_t curve;
+
+    require(pl_lru_curve(trace, 16, false, &curve) == PL_OK);
+    for (int64_t c = 1; c <= curve.most; c++) {
+        require(curve.hit_blocks[c] >= curve.hit_blocks[c - 1]);
+        require(curve.hit_tokens[c] >= curve.hit_tokens[c - 1]);
+    }
+    require(curve.hit_blocks[curve.most] == stats->hit_blocks);
+    require(curve.hit_tokens[curve.most] == stats->hit_tokens);
+    pl_lru_curve_free(&curve);
+}
+
+/* What is written in any format is read again, request for request. */
+static void check_written(const pl_trace_t *trace)
+{
+    static const char *const FORMATS[] = {"mooncake", "bailian", "agentic",
+                                          "csv", "tokens"};
+    pl_trace_params_t params           = pl_trace_params_default();
+
+    params.paced = true;
+    for (size_t f = 0; f < sizeof(FORMATS) / sizeof(FORMATS[0]); f++) {
+        pl_trace_write_params_t write = {.format = FORMATS[f]};
+        pl_trace_t *again             = NULL;
+        char *text                    = NULL;
+        size_t n                      = 0;
+        FILE *file                    = open_memstream(&text, &n);
+
+        require(file != NULL);
+        require(pl_trace_write(trace, &write, file, NULL) == PL_OK);
+        require(fclose(file) == 0);
+        require(pl_trace_open_memory(&params, "written", text, n, NULL,
+                                     &again) == PL_OK);
+        require(pl_trace_count(again) == pl_trace_count(trace));
+        pl_trace_close(again);
+        free(text);
+    }
+}
+
+/* Prompts that are not too long to be written as tokens. */
+static bool is_small(const pl_trace_t *trace)
+{
+    int64_t sum = 0;
+
+    for (int32_t i = 0; i < pl_trace_count(trace); i++) {
+        sum += pl_trace_request(trace, i)->input_tokens;
+    }
+    return sum <= 1 << 20;
+}
+
 static void check_trace(const pl_trace_t *trace)
 {
     int64_t now = 0;
@@ -53,6 +108,11 @@ static void check_trace(const pl_trace_t *trace)
         require(request->arrival_ns >= now);
         require((request->input_tokens >= 1) && (request->output_tokens >= 1));
         require(request->line >= 1);
+        require((request->delay_ns >= 0) && (request->n_after >= 0));
+        for (int32_t k = 0; k < request->n_after; k++) {
+            require((request->after[k] >= 0) && (request->after[k] < i));
+            require((k == 0) || (request->after[k] > request->after[k - 1]));
+        }
         now = request->arrival_ns;
         if (n_pages > 0) {
             check_page(trace, i, 0);
@@ -60,6 +120,7 @@ static void check_trace(const pl_trace_t *trace)
         }
     }
     require(pl_trace_stats(trace, 16, NULL, &stats) == PL_OK);
+    check_lru(trace, &stats);
     require(stats.hit_blocks + stats.n_unique_blocks <= stats.n_blocks);
     require(stats.page_hit_tokens < stats.input.total);
     require((stats.token_ratio >= 0) && (stats.token_ratio <= 1));
@@ -85,6 +146,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require(n_errors == (status == PL_OK ? 0 : 1));
         if (trace != NULL) {
             check_trace(trace);
+            if (is_small(trace)) {
+                check_written(trace);
+            }
         }
         pl_trace_close(trace);
     }
