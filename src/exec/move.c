@@ -399,13 +399,11 @@ pl_status_t pl_move_wait(pl_exec_t *exec, pl_moves_t *moves, int64_t id,
         return PL_OK;
     }
     move = moves->items[at];
-    /* Peers read this rank's pages after what it has queued on GATHER. */
+    /* Peers read this rank's pages after what it has queued on GATHER; and what
+     * computes comes after the gathers of its layer, also where ranks replicate
+     * and read their own pages. */
     PL_TRY(pl_device_after(exec->device, PL_STREAM_GATHER, move->stream,
                            move->fences[layer]));
-    if (pl_exec_replicates(exec)) {
-        PL_TRY(pl_device_after(exec->device, PL_STREAM_COMPUTE, move->stream,
-                               move->fences[layer]));
-    }
     while (move->n_done <= layer) {
         PL_TRY(complete_layer(exec, moves->items[at]));
     }

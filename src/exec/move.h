@@ -37,9 +37,9 @@ PL_MUST_CHECK pl_status_t pl_move_reserve(pl_exec_t *exec, pl_moves_t *moves,
 PL_MUST_CHECK pl_status_t pl_move_execute(pl_exec_t *exec, pl_moves_t *moves,
                                           const pl_op_t *op);
 
-/* What gathers pages of layer `layer` from now on, or where ranks replicate
- * reads them, comes after the copies of LOAD `id`; nothing if the operation is
- * not this rank's or has ended. */
+/* What is queued on PL_STREAM_GATHER from now on comes after the copies of
+ * layer `layer` of LOAD `id`; nothing if the operation is not this rank's or
+ * has ended. */
 PL_MUST_CHECK pl_status_t pl_move_wait(pl_exec_t *exec, pl_moves_t *moves,
                                        int64_t id, int32_t layer);
 

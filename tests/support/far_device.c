@@ -22,6 +22,8 @@ typedef struct work {
     uint8_t byte;
     struct queue *other; /* not NULL: `fence` of it comes first */
     pl_fence_t fence;
+    void (*call)(void *context); /* not NULL: this instead */
+    void *context;
 } work_t;
 
 typedef struct queue {
@@ -159,6 +161,10 @@ static pl_fence_t fence_of(const queue_t *queue)
 
 static void do_work(const work_t *work)
 {
+    if (work->call != NULL) {
+        work->call(work->context);
+        return;
+    }
     if (work->bytes == 0) {
         return;
     }
@@ -565,4 +571,17 @@ void *far_device_reach(pl_device_t *device, pl_stream_t stream, const void *mem)
     reached = reach_of(mem);
     (void)unlock(PL_OK);
     return reached;
+}
+
+pl_status_t far_device_call(pl_device_t *device, pl_stream_t stream,
+                            void (*call)(void *context), void *context)
+{
+    lock();
+    return unlock(push((far_t *)device, stream,
+                       (work_t){.call = call, .context = context}));
+}
+
+void *far_device_inside(const void *mem)
+{
+    return mem == NULL ? NULL : reach_of(mem);
 }

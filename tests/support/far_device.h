@@ -30,4 +30,12 @@ PL_MUST_CHECK pl_status_t far_device_open_named(const char *name,
 void *far_device_reach(pl_device_t *device, pl_stream_t stream,
                        const void *mem);
 
+/* Queue a call on `stream` of a far device, as a kernel: it may touch memory of
+ * devices where far_device_inside says, and calls nothing else of them. */
+PL_MUST_CHECK pl_status_t far_device_call(pl_device_t *device,
+                                          pl_stream_t stream,
+                                          void (*call)(void *context),
+                                          void *context);
+void *far_device_inside(const void *mem); /* NULL for NULL */
+
 #endif /* PL_TESTS_FAR_DEVICE_H */

@@ -1,5 +1,6 @@
-/* The host's forward pass over memory of a far device (far_device.h): what is
- * queued on PL_STREAM_COMPUTE is done first, as if it were queued behind. */
+/* The host's forward pass over memory of a far device (far_device.h): queued on
+ * PL_STREAM_COMPUTE, and done when that is waited for.  What fails there, `end`
+ * says. */
 #ifndef PL_TESTS_FAR_FORWARD_H
 #define PL_TESTS_FAR_FORWARD_H
 
