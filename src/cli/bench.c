@@ -267,7 +267,7 @@ static pl_status_t run_one(const pl_cli_t *cli, const char *name)
     }
     pl_log(&cli->log, PL_LOG_ERROR,
            "bench: no part named '%.64s'; there are lanes, tree, snapshot and "
-           "kernels, and `bench transfer` by itself",
+           "kernels, and `bench transfer` and `bench prefill` by themselves",
            name);
     return PL_ERR_ARGUMENT;
 }

@@ -44,7 +44,7 @@ static const char BENCH_DETAILS[] =
     "             and reading a storage tier, beside plain files\n"
     "  kernels    each CUDA kernel, beside a yardstick of its GPU\n"
     "\n"
-    "`bench transfer`, a verb of its own, is on ranks.\n";
+    "`bench transfer` and `bench prefill`, verbs of their own, are on ranks.\n";
 
 static const char TRANSFER_DETAILS[] =
     "Each rank gathers the scattered pages of all: an all-gather, in terms of\n"
@@ -52,6 +52,18 @@ static const char TRANSFER_DETAILS[] =
     "one; busbw counts those that come from peers. Every byte is checked, and\n"
     "#wrong counts. Beside it, the same bytes by ncclAllGather (--comm nccl),\n"
     "by one copy from each peer (peer), or by copies within own memory.\n";
+
+static const char PREFILL_DETAILS[] =
+    "Requests go one at a time through the engine and executor of a run, in\n"
+    "time of day: from the tick that admits a prompt until its first token is\n"
+    "on the host, on the slowest rank. Each prompt comes cold, again while "
+    "the\n"
+    "device tier holds it, and once more when others have pushed it out to "
+    "the\n"
+    "host tier; the run's own counters must say so. On a GPU its own clock "
+    "says\n"
+    "where the time goes: streams go on beside each other, so shares may add\n"
+    "to more than 100 %.\n";
 
 static const pl_verb_t VERBS[] = {
     {.name    = "run",
@@ -103,6 +115,13 @@ static const pl_verb_t VERBS[] = {
      .bit     = PL_VERB_BENCH_TRANSFER,
      .ranked  = true,
      .run     = pl_cli_bench_transfer},
+    {.name    = "bench prefill",
+     .summary = "time to the first token: cold, from the device tier, from the "
+                "host tier",
+     .details = PREFILL_DETAILS,
+     .bit     = PL_VERB_BENCH_PREFILL,
+     .ranked  = true,
+     .run     = pl_cli_bench_prefill},
     {.name      = "bench",
      .operands  = "lanes|tree|snapshot|kernels...",
      .summary   = "how fast a part is, beside a yardstick in the same run",

@@ -50,6 +50,7 @@ int pl_cli_doctor(const pl_cli_t *cli);
 int pl_cli_inspect(const pl_cli_t *cli);
 int pl_cli_bench(const pl_cli_t *cli);
 int pl_cli_bench_transfer(const pl_cli_t *cli);
+int pl_cli_bench_prefill(const pl_cli_t *cli);
 int pl_cli_check(const pl_cli_t *cli);
 int pl_cli_compare(const pl_cli_t *cli);
 int pl_cli_export(const pl_cli_t *cli);

@@ -10,10 +10,13 @@
     }
 
 /* The order of the PL_VERB_ bits. */
-static const char *const VERB_NAMES[] = {
-    "run",           "trace stats", "doctor", "inspect", "bench",
-    "compare",       "export",      "check",  "size",    "bench transfer",
-    "trace convert", "trace make",  NULL};
+static const char *const VERB_NAMES[] = {"run",           "trace stats",
+                                         "doctor",        "inspect",
+                                         "bench",         "compare",
+                                         "export",        "check",
+                                         "size",          "bench transfer",
+                                         "trace convert", "trace make",
+                                         "bench prefill", NULL};
 
 /* Variables with our prefix that are no options. */
 static const char *const RESERVED[] = {"PAGELANE_NVTX",
@@ -26,12 +29,13 @@ static const char *const RESERVED[] = {"PAGELANE_NVTX",
 
 enum {
     RUN          = PL_VERB_RUN,
-    RANKED       = PL_VERB_RUN | PL_VERB_BENCH_TRANSFER,
+    PREFILL      = PL_VERB_BENCH_PREFILL,
+    RANKED       = PL_VERB_RUN | PL_VERB_BENCH_TRANSFER | PREFILL,
     TRACED       = PL_VERB_RUN | PL_VERB_TRACE_STATS | PL_VERB_TRACE_CONVERT,
     WRITES_TRACE = PL_VERB_TRACE_CONVERT | PL_VERB_TRACE_MAKE,
     ALL = PL_VERB_RUN | PL_VERB_TRACE_STATS | PL_VERB_DOCTOR | PL_VERB_INSPECT |
           PL_VERB_BENCH | PL_VERB_COMPARE | PL_VERB_EXPORT | PL_VERB_CHECK |
-          PL_VERB_SIZE | PL_VERB_BENCH_TRANSFER | WRITES_TRACE
+          PL_VERB_SIZE | PL_VERB_BENCH_TRANSFER | WRITES_TRACE | PREFILL
 };
 
 static const pl_option_t OPTIONS[] = {
@@ -343,15 +347,16 @@ static const pl_option_t OPTIONS[] = {
      .help  = "A checkpoint: config.json and safetensors of a GLM-5 or "
               "DeepSeek-V3.2 model; with --weights, its config.json is enough. "
               "Weights are replicated over ranks. `size` reads nothing but a "
-              "config.json, or takes GLM-5, GLM-5.2 or DeepSeek-V3.2.",
-     .verbs = RUN | PL_VERB_SIZE,
+              "config.json, and it and `bench prefill` take GLM-5, GLM-5.2 or "
+              "DeepSeek-V3.2.",
+     .verbs = RUN | PL_VERB_SIZE | PREFILL,
      AT(model)},
     {.group = "executor",
      .name  = "weights",
      .kind  = PL_OPTION_STRING,
      .unit  = "random:SEED",
      .help  = "Draw the model's weights from a seed instead of reading them.",
-     .verbs = RUN,
+     .verbs = RUN | PREFILL,
      .recorded = true,
      AT(weights)},
     {.group    = "executor",
@@ -361,7 +366,7 @@ static const pl_option_t OPTIONS[] = {
      .help     = "How a model's KV rows are stored, and read by attention. "
                  "`size` wants bf16 or fp8.",
      WORDS("f32", "bf16", "fp8"),
-     .verbs    = RUN | PL_VERB_SIZE,
+     .verbs    = RUN | PL_VERB_SIZE | PREFILL,
      .recorded = true,
      AT(kv_dtype)},
     {.group    = "executor",
@@ -395,7 +400,7 @@ static const pl_option_t OPTIONS[] = {
      .help     = "Tokens of a page.",
      .min      = 1,
      .max      = PL_MAX_PAGE_TOKENS,
-     .verbs    = TRACED | PL_VERB_SIZE | PL_VERB_BENCH_TRANSFER,
+     .verbs    = TRACED | PL_VERB_SIZE | PL_VERB_BENCH_TRANSFER | PREFILL,
      .recorded = true,
      AT(page_size)},
     {.group    = "pages and batches",
@@ -407,7 +412,7 @@ static const pl_option_t OPTIONS[] = {
                  "of the page size.",
      .min      = 1,
      .max      = 1 << 24,
-     .verbs    = RUN,
+     .verbs    = RUN | PREFILL,
      .recorded = true,
      AT(chunk)},
     {.group    = "pages and batches",
@@ -664,6 +669,38 @@ static const pl_option_t OPTIONS[] = {
      .verbs    = PL_VERB_BENCH_TRANSFER,
      AT(max_bytes)},
 
+    {.group    = "sizes",
+     .name     = "contexts",
+     .kind     = PL_OPTION_INTEGERS,
+     .fallback = "8192,32768",
+     .unit     = "tokens",
+     .help     = "Prompts of so many tokens, one length after another.",
+     .min      = 2,
+     .max      = 1 << 24,
+     .verbs    = PREFILL,
+     AT(contexts)},
+    {.group    = "sizes",
+     .name     = "layers",
+     .kind     = PL_OPTION_INTEGER,
+     .fallback = "0",
+     .unit     = "layers",
+     .help  = "The first layers of the model alone, as many; 0 is all. Needs "
+              "--weights random:SEED.",
+     .min   = 0,
+     .max   = 512,
+     .verbs = PREFILL,
+     AT(layers)},
+    {.group    = "sizes",
+     .name     = "repeat",
+     .kind     = PL_OPTION_INTEGER,
+     .fallback = "3",
+     .unit     = "prompts",
+     .help     = "Medians of so many, after one that is not counted.",
+     .min      = 2,
+     .max      = 100,
+     .verbs    = PREFILL,
+     AT(repeat)},
+
     {.group    = "policies",
      .name     = "ownership",
      .kind     = PL_OPTION_STRING,
@@ -671,8 +708,9 @@ static const pl_option_t OPTIONS[] = {
      .unit     = "rule",
      .help     = "Which rank computes and keeps a page: zigzag, round-robin or "
                  "interleave:K (runs of K pages in turn). With replicated every "
-                 "rank keeps all pages; they are computed as with zigzag.",
-     .verbs    = RUN,
+                 "rank keeps all pages; they are computed as with zigzag. "
+                 "`bench prefill` takes both: zigzag beside replicated.",
+     .verbs    = RUN | PREFILL,
      .recorded = true,
      AT(ownership_text)},
     {.group    = "policies",

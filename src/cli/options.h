@@ -29,7 +29,8 @@ enum {
 
     PL_VERB_BENCH_TRANSFER = 1 << 9,
     PL_VERB_TRACE_CONVERT  = 1 << 10,
-    PL_VERB_TRACE_MAKE     = 1 << 11
+    PL_VERB_TRACE_MAKE     = 1 << 11,
+    PL_VERB_BENCH_PREFILL  = 1 << 12
 };
 
 /* Values of choices: indices into the words of the table. */
@@ -134,6 +135,11 @@ typedef struct pl_options {
 
     /* bench transfer */
     int64_t min_bytes, max_bytes; /* of a rank */
+
+    /* bench prefill */
+    pl_option_integers_t contexts; /* tokens */
+    int64_t layers;                /* 0: all */
+    int64_t repeat;
 
     /* policies */
     char *ownership_text;

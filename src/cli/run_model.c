@@ -29,12 +29,11 @@ static pl_status_t parse_seed(const pl_cli_t *cli, uint64_t *seed_p)
     return PL_OK;
 }
 
-pl_status_t pl_cli_model_open(const pl_cli_t *cli, pl_cli_model_t *model)
+pl_status_t pl_cli_weights_open(const pl_cli_t *cli, pl_cli_model_t *model)
 {
     const pl_options_t *o = &cli->options;
     uint64_t seed         = 0;
 
-    PL_TRY(pl_model_config_read(o->model, log_of(cli), &model->config));
     if (o->weights == NULL) {
         return pl_weights_open(o->model, &model->config, log_of(cli),
                                &model->weights);
@@ -46,6 +45,13 @@ pl_status_t pl_cli_model_open(const pl_cli_t *cli, pl_cli_model_t *model)
     }
     return pl_weights_random(&model->config, seed, log_of(cli),
                              &model->weights);
+}
+
+pl_status_t pl_cli_model_open(const pl_cli_t *cli, pl_cli_model_t *model)
+{
+    PL_TRY(
+        pl_model_config_read(cli->options.model, log_of(cli), &model->config));
+    return pl_cli_weights_open(cli, model);
 }
 
 void pl_cli_model_close(pl_cli_model_t *model)

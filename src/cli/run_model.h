@@ -22,6 +22,9 @@ typedef struct pl_cli_model {
  * speaks.  PL_ERR_ARGUMENT, PL_ERR_INPUT, PL_ERR_MEMORY. */
 PL_MUST_CHECK pl_status_t pl_cli_model_open(const pl_cli_t *cli,
                                             pl_cli_model_t *model);
+/* The weights alone, for the configuration that is there. */
+PL_MUST_CHECK pl_status_t pl_cli_weights_open(const pl_cli_t *cli,
+                                              pl_cli_model_t *model);
 void pl_cli_model_close(pl_cli_model_t *model);
 
 /* What the trace must know of the model: its vocabulary and the tokens that
