@@ -711,7 +711,7 @@ START_TEST(rounded_stores_are_close_to_the_hosts)
         off = relative_error(gpu.logits, host.logits,
                              (size_t)n * (size_t)config.vocab_size);
         printf("%s: off by %.4f\n", dtype == PL_KV_BF16 ? "bf16" : "fp8", off);
-        ck_assert_double_lt(off, 0.08);
+        ck_assert_double_lt(off, dtype == PL_KV_BF16 ? 0.05 : 0.2);
         close_side(&host);
         close_side(&gpu);
         pl_weights_close(weights);
