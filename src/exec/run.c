@@ -337,22 +337,26 @@ static pl_status_t open_door(run_rank_t *run)
     return storage->open(storage->context, run->rank, &run->door);
 }
 
-/* Device, and what stands on the communicator; all ranks agree. */
-static pl_status_t open_hardware(run_rank_t *run)
+static pl_status_t open_device(run_rank_t *run)
+{
+    const pl_device_source_t *source = &run->params->device;
+
+    PL_TRY(
+        source->open(source->context, run->rank, &run->log.log, &run->device));
+    return check_memory(run);
+}
+
+/* Collective: what stands on the communicator, once every rank has its device.
+ * `mine`: has this one? */
+static pl_status_t open_comm(run_rank_t *run, pl_status_t mine)
 {
     const pl_run_params_t *params = run->params;
     pl_comm_t *above              = NULL;
-    pl_status_t status;
 
-    status = params->device.open(params->device.context, run->rank,
-                                 &run->log.log, &run->device);
-    if (status == PL_OK) {
-        status = check_memory(run);
+    if (is_cost(params) || (params->open_comm == NULL)) {
+        return mine;
     }
-    if (params->open_comm == NULL) {
-        return status;
-    }
-    PL_TRY(pl_comm_agree_status(run->base, status));
+    PL_TRY(pl_comm_agree_status(run->base, mine));
     PL_TRY(params->open_comm(params->comm_context, run->base, run->device,
                              &above));
     run->comm = above;
@@ -392,11 +396,7 @@ static pl_status_t open_parts(run_rank_t *run)
     /* Every rank finds the same faults here. */
     PL_TRY(check_params(run->params, run->rank == 0 ? run->params->log : NULL));
     PL_TRY(open_engine(run));
-    if (is_cost(run->params)) {
-        return open_cost(run);
-    }
-    PL_TRY(open_hardware(run));
-    return open_data(run);
+    return is_cost(run->params) ? open_cost(run) : open_device(run);
 }
 
 static pl_status_t open_rank(run_rank_t *run)
@@ -405,7 +405,10 @@ static pl_status_t open_rank(run_rank_t *run)
 
     open_logs(run);
     run->inject = run->params->inject;
-    status      = open_parts(run);
+    status      = open_comm(run, open_parts(run));
+    if ((status == PL_OK) && !is_cost(run->params)) {
+        status = open_data(run);
+    }
     if (run->comm == NULL) {
         return status;
     }
