@@ -10,9 +10,12 @@
 enum { S = 9, MS = 6 };
 #define AGENTIC_TOKENS 64
 
+/* Numbers of requests without a session. */
+#define ALONE (INT64_C(1) << 40)
+
 /* A request of a session. */
 typedef struct entry {
-    int64_t session; /* those without one: one each, behind the others */
+    int64_t session; /* those without one: one each, from ALONE */
     int32_t thread, request;
 } entry_t;
 
@@ -41,7 +44,6 @@ static pl_status_t list_entries(agentic_t *a)
 {
     pl_writing_t *writing = a->writing;
     int32_t count         = writing->trace->count;
-    int64_t alone         = INT64_C(1) << 40;
 
     a->entries = malloc((size_t)count * sizeof(*a->entries));
     a->n       = (size_t)count;
@@ -51,7 +53,7 @@ static pl_status_t list_entries(agentic_t *a)
     for (int32_t i = 0; i < count; i++) {
         int64_t session = pl_writing_session(writing, i);
 
-        a->entries[i] = (entry_t){session > 0 ? session : alone + i,
+        a->entries[i] = (entry_t){session > 0 ? session : ALONE + i,
                                   pl_trace_row(writing->trace, i)->thread, i};
     }
     qsort(a->entries, a->n, sizeof(*a->entries), compare_entries);
@@ -242,19 +244,22 @@ static pl_status_t write_requests(agentic_t *a, size_t first, size_t middle,
 static pl_status_t write_session(agentic_t *a, size_t first, size_t end)
 {
     pl_writing_t *writing = a->writing;
+    int64_t session       = a->entries[first].session;
     size_t middle         = first;
     uint64_t name         = 0;
 
     while ((middle < end) && (a->entries[middle].thread == 0)) {
         middle++;
     }
-    PL_TRY(pl_writing_name(writing, "session",
-                           (uint64_t)a->entries[first].session, &name));
+    PL_TRY(pl_writing_name(
+        writing, session >= ALONE ? "request" : "session",
+        (uint64_t)(session >= ALONE ? session - ALONE : session), &name));
     fprintf(writing->file,
-            "{\"id\": \"trace_%" PRIu64 "\", \"models\": [], \"block_size\": "
+            "{\"id\": \"%s_%" PRIu64 "\", \"models\": [], \"block_size\": "
             "%" PRId32 ", \"hash_id_scope\": \"%s\", \"tool_tokens\": 0, "
             "\"system_tokens\": 0, \"requests\": [",
-            name, pl_writing_size(writing, a->entries[first].request),
+            session >= ALONE ? "request" : "session", name,
+            pl_writing_size(writing, a->entries[first].request),
             a->is_global ? "global" : "local");
     PL_TRY(write_requests(a, first, middle, end));
     fprintf(writing->file, "]}\n");
