@@ -144,7 +144,6 @@ pl_status_t pl_hicache_load(pl_hicache_t *cache, const pl_match_t *match,
     pl_status_t status;
 
     PL_TRY(collect_host_part(cache, match));
-    PL_TRY(pl_cache_copies_reserve(cache));
     PL_TRY(pl_cache_copy_make(cache, match->n_total - match->n_device, &copy));
     copy.kind = PL_COPY_LOAD;
     pl_hicache_saved_owners(cache, match, copy.owners);
@@ -156,6 +155,14 @@ pl_status_t pl_hicache_load(pl_hicache_t *cache, const pl_match_t *match,
     }
     status = take_device(cache, &copy, try_p);
     if (status != PL_OK) {
+        pl_cache_copy_clear(&copy);
+        return status;
+    }
+    /* Not before: what was written back to make room has records, too. */
+    status = pl_cache_copies_reserve(cache);
+    if (status != PL_OK) {
+        PL_TRY(pl_cache_give_back(cache, PL_TREE_DEVICE, copy.device,
+                                  copy.n_pages));
         pl_cache_copy_clear(&copy);
         return status;
     }

@@ -416,6 +416,57 @@ START_TEST(duplicates_go_back_to_the_lanes)
 }
 END_TEST
 
+/* A load that goes on beside a write-back which was begun to make room for it:
+ * however many copies there are already, both have a record. */
+START_TEST(a_load_has_a_record_beside_write_backs_for_it)
+{
+    for (int n_others = 0; n_others < 14; n_others++) {
+        enum { PAGES = 16 };
+        pl_hicache_params_t params = rig_params(3, PAGES, PAGES);
+        pl_owner_t owners[PAGES * 2];
+        pl_page_t pages[PAGES * 2];
+        pl_hicache_try_t attempt;
+        pl_match_t match;
+        int n = 0;
+
+        params.write_policy = PL_WRITE_BACK;
+        rig_open(&rig, params);
+        (void)rig_cold(&rig, 1, "01"); /* to be loaded */
+        (void)rig_evict(&rig, 1, 1);
+        rig_end_all(&rig, true);
+        (void)rig_evict(&rig, 0, 1);
+        rig_end_all(&rig, true);
+        (void)rig_cold(&rig, 2, "0");  /* has no copy */
+        (void)rig_cold(&rig, 3, "10"); /* has one */
+        (void)rig_evict(&rig, 1, 1);
+        rig_end_all(&rig, true);
+        match = rig_match(&rig, 3, 2);
+        (void)rig_load(&rig, &match);
+        rig_end_all(&rig, true);
+        for (int i = 0; i < n_others; i++) {
+            (void)rig_cold(&rig, 10 + i, "2");
+        }
+        if (n_others > 0) {
+            (void)rig_evict(&rig, 2, PAGES);
+        }
+        for (int lane = 0; lane < 2; lane++) {
+            for (int i = rig_free(&rig, lane); i > 0; i--) {
+                owners[n++] = (pl_owner_t)lane;
+                rig.given[lane]++;
+            }
+        }
+        ck_assert_int_eq(
+            pl_hicache_extend(rig.cache, owners, n, pages, &attempt), PL_OK);
+
+        match = rig_match(&rig, 1, 2);
+        ck_assert_int_gt(rig_load(&rig, &match), 0);
+        ck_assert_int_eq(pl_hicache_copies_under_way(rig.cache), n_others + 2);
+        rig_end_all(&rig, true);
+        rig_close(&rig);
+    }
+}
+END_TEST
+
 static TCase *load_case(void)
 {
     TCase *tcase = tcase_create("load");
@@ -434,6 +485,7 @@ static TCase *load_case(void)
     tcase_add_test(tcase, what_was_lost_is_told_from_what_is_new);
     tcase_add_test(tcase, reset_leaves_nothing_but_what_is_held);
     tcase_add_test(tcase, duplicates_go_back_to_the_lanes);
+    tcase_add_test(tcase, a_load_has_a_record_beside_write_backs_for_it);
     return tcase;
 }
 
