@@ -223,8 +223,10 @@ pl_status_t pl_trace_stats(const pl_trace_t *trace, int32_t page_size,
     count_arrivals(trace, &stats);
     PL_TRY(count_name_spaces(trace, &stats));
     PL_TRY(count_lengths(trace, &stats));
-    PL_TRY(count_blocks(trace, &stats));
-    PL_TRY(count_pages(trace, &stats));
+    if (trace->has_prefixes) {
+        PL_TRY(count_blocks(trace, &stats));
+        PL_TRY(count_pages(trace, &stats));
+    }
     *stats_p = stats;
     return PL_OK;
 }

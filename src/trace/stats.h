@@ -39,7 +39,7 @@ typedef struct pl_trace_lengths {
 
 typedef struct pl_trace_stats {
     bool has_prefixes; /* false: the file does not tell which prompts begin
-                          alike, and nothing below about hits means anything */
+                          alike; nothing below is counted from n_blocks on */
     int32_t n_requests;
     int32_t n_waiting;     /* of them, that wait for others */
     int32_t n_name_spaces; /* distinct ones, "none" among them */
