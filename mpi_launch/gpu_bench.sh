@@ -1,0 +1,227 @@
+#!/usr/bin/env bash
+# gpu_bench.sh --build DIR [option]... - what there is to show on GPUs, for
+# as many of them as this machine has: tests, real models, a verified run,
+# transfers, time to the first token.
+#
+#   --build DIR    a build folder: bin/pagelane, tests/gpu
+#   --oracle DIR   folder of checkpoint folders (config.json, weights,
+#                  prompts.json, expected.safetensors); without it, the one in
+#                  examples
+#   --trace FILE   for the stamp run; without it, the slice in datasets
+#   --out DIR      logs and JSON go there (default gpu_bench.out)
+#   --steps WORDS  of devices tests kernels transfer oracle stamp prefill; all
+#                  by default, as "kernels transfer"
+#   --contexts N,N prompts of `bench prefill` (default 8192,32768,131072)
+#   --limit S      seconds that a step may take (default 300)
+#
+# Each step has a line, PASS or FAIL with its seconds; a log is printed if it
+# failed.  Exit status 1 if a step failed.
+set -u
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=
+oracle=$root/examples
+trace=$root/datasets/mooncake_conversation_slice.jsonl
+out=gpu_bench.out
+steps="devices tests kernels transfer oracle stamp prefill"
+contexts=8192,32768,131072
+limit=300
+
+usage() {
+    echo "gpu_bench.sh: $1; see its first lines" >&2
+    exit 2
+}
+
+while [ $# -gt 0 ]; do
+    [ $# -gt 1 ] || usage "a value is missing behind $1"
+    case $1 in
+    --build) build=$2 ;;
+    --oracle) oracle=$2 ;;
+    --trace) trace=$2 ;;
+    --out) out=$2 ;;
+    --steps) steps=$2 ;;
+    --contexts) contexts=$2 ;;
+    --limit) limit=$2 ;;
+    *) usage "unknown option $1" ;;
+    esac
+    shift 2
+done
+program=$build/bin/pagelane
+[ -x "$program" ] || usage "--build '$build' has no bin/pagelane"
+mkdir -p "$out" || exit 2
+# NVLink multicast fails where a GPU is shared with others.
+export NCCL_NVLS_ENABLE=${NCCL_NVLS_ENABLE:-0}
+gpus=$(nvidia-smi --list-gpus 2>/dev/null | grep -c '^GPU') || gpus=0
+[ "$gpus" -gt 0 ] || usage "there is no GPU here"
+
+# step NAME COMMAND...: stdout to NAME.out, stderr to NAME.log
+step() {
+    local name=$1 begin=$SECONDS status verdict=PASS
+
+    shift
+    timeout -k 10 "$limit" "$@" </dev/null >"$out/$name.out" \
+        2>"$out/$name.log"
+    status=$?
+    if [ $status -ne 0 ]; then
+        verdict="FAIL ($status)"
+        echo "$name" >>"$out/failed" # also from a subshell
+    fi
+    printf '%-8s %4d s  %s\n' "$verdict" $((SECONDS - begin)) "$name"
+    if [ $status -ne 0 ]; then
+        printf '    %s\n' "$*"
+        tail -n 20 "$out/$name.out" "$out/$name.log" | sed 's/^/    /'
+    fi
+    return $status
+}
+
+wants() {
+    case " $steps " in
+    *" $1 "*) return 0 ;;
+    *) return 1 ;;
+    esac
+}
+
+show() {
+    sed 's/^/    /' "$out/$1.out"
+}
+
+# A step whose table is shown.
+shown() {
+    step "$@" && show "$1"
+}
+
+# Ranks that GPUs of their own can be: 1, 2, 4, 8 up to all.
+ranks_alone() {
+    local n
+
+    for n in 1 2 4 8; do
+        [ "$n" -le "$gpus" ] && echo "$n"
+    done
+}
+
+# Ranks, and how they read each other's pages: nccl with a GPU each, peer with
+# one or several ranks on each, up to 8.
+ranks_and_comms() {
+    local n most
+
+    echo "1 peer"
+    for n in $(ranks_alone); do
+        [ "$n" -gt 1 ] && echo "$n nccl" && echo "$n peer"
+    done
+    most=$((gpus * 4 < 8 ? gpus * 4 : 8))
+    [ "$most" -gt "$gpus" ] && echo "$most peer"
+}
+
+bench_transfer() {
+    ranks_and_comms | while read -r n comm; do
+        [ "$n" -gt 1 ] || continue
+        shown "transfer_${comm}_$n" "$program" bench transfer --device cuda \
+            --comm "$comm" --ranks "$n"
+    done
+}
+
+# MODEL NAME OPTION...: against the reference; the error is shown.
+compare() {
+    local folder=$1 name=$2
+
+    shift 2
+    step "$name" "$program" run --device cuda --model "$folder" \
+        --trace "$folder/prompts.json" --max-new 16 --json \
+        --expect "$folder/expected.safetensors" "$@" || return
+    grep -o 'worst error.*' "$out/$name.log" | sed 's/^/    /'
+}
+
+# Each checkpoint on all numbers of ranks; digests of KV and tokens are those
+# of one rank, whatever the ranks and chunks.
+run_oracle() {
+    local folder model n comm
+
+    for folder in "$oracle"/*/; do
+        [ -f "$folder/expected.safetensors" ] || continue
+        model=$(basename "$folder")
+        ranks_and_comms | while read -r n comm; do
+            compare "$folder" "oracle_${model}_${comm}_$n" \
+                --comm "$comm" --ranks "$n"
+        done
+        compare "$folder" "oracle_${model}_chunk64" --comm peer --ranks 2 \
+            --page-size 16 --chunk 64
+        step "digests_$model" test "$(cat "$out/oracle_${model}_"*.out |
+            grep '"kv_digest"' | sort -u | wc -l)" -eq 1
+    done
+}
+
+run_stamp() {
+    ranks_and_comms | while read -r n comm; do
+        [ "$n" -gt 1 ] || [ "$gpus" -eq 1 ] || continue
+        step "stamp_${comm}_$n" "$program" run --device cuda --comm "$comm" \
+            --ranks "$n" --trace "$trace" --limit 500 --page-size 64 \
+            --chunk 512 --device-pages 3000 --host-pages 8000 \
+            --decode-pages 4096 --stamp-layers 2 --stamp-row-bytes 64 \
+            --max-new 16 --verify digest
+    done
+}
+
+# A GPU each; and, where there are fewer than 8, 8 ranks that share them.
+bench_prefill() {
+    local n comm
+
+    for n in $(ranks_alone) 8; do
+        comm=auto
+        [ "$n" -le "$gpus" ] || comm=peer
+        [ ! -e "$out/prefill_$n.json" ] || continue
+        step "prefill_$n" "$program" bench prefill --device cuda \
+            --comm "$comm" --ranks "$n" --model GLM-5 --weights random:1 \
+            --layers 4 --kv-dtype fp8 --contexts "$contexts" \
+            --ownership both --json || continue
+        mv "$out/prefill_$n.out" "$out/prefill_$n.json"
+    done
+    summary
+}
+
+# One line a context, ranks and ownership; then where the time of a cold prompt
+# and of a hit on the host goes.
+summary() {
+    python3 - "$out"/prefill_*.json <<'PYTHON'
+import json
+import sys
+
+for path in sys.argv[1:]:
+    with open(path, encoding="utf-8") as file:
+        run = json.load(file)
+    for row in run["rows"]:
+        cold, host = row["cold_ms"], row["host_ms"]
+        print(f"    {row['context']:7d} tokens, {run['ranks']} ranks, "
+              f"{row['ownership']:10s} cold {cold:9.2f} ms, device "
+              f"{row['device_ms']:8.2f}, host {host:8.2f} = "
+              f"{host / cold:.3f} of cold; {row['kv_rank_bytes'] / 1e6:.1f} MB"
+              f" a rank; cold {row.get('cold_to_replicated', 1):.3f} of "
+              f"replicated")
+        for kind, all_ms in (("cold", cold), ("host", host)):
+            times = row.get(kind + "_profile_ms", {})
+            most = sorted(times.items(), key=lambda item: -item[1])[:8]
+            print(f"        {kind}: " + ", ".join(
+                f"{name} {100 * ms / all_ms:.1f} %" for name, ms in most))
+PYTHON
+}
+
+rm -f "$out/failed" "$out"/prefill_*.json
+nvidia-smi --query-gpu=index,name,driver_version,memory.total \
+    --format=csv,noheader
+date -u +%Y-%m-%d
+wants devices && shown devices "$program" --list-devices
+wants tests && step test_gpu_kernels env PAGELANE_REQUIRE_GPU=1 \
+    "$build/tests/gpu/test_gpu_kernels"
+wants tests && step test_gpu_nccl env PAGELANE_REQUIRE_GPU=1 \
+    "$build/tests/gpu/test_gpu_nccl"
+wants kernels && shown kernels "$program" bench kernels
+wants kernels && step kernels_json "$program" bench kernels --json
+wants transfer && bench_transfer
+wants oracle && run_oracle
+wants stamp && run_stamp
+wants prefill && bench_prefill
+
+if [ -e "$out/failed" ]; then
+    echo "gpu_bench: $(wc -l <"$out/failed") failed; logs are in $out"
+    exit 1
+fi
+echo "gpu_bench: all passed; logs are in $out"
