@@ -226,13 +226,14 @@ pl_status_t pl_turns_take(pl_engine_t *engine)
         pl_turn_t turn = first_turn(engine);
 
         if ((turn.at_ns == INT64_MAX) || (turn.at_ns > engine->now_ns)) {
+            turns->next = next_by_time(engine); /* passed over for good */
             return PL_OK;
         }
         if ((turns->ready.n > 0) &&
             (turns->ready.items[0].request == turn.request)) {
             pop(turns);
         } else {
-            turns->next = turn.request + 1;
+            turns->next = turn.request + 1; /* and what it passed over */
         }
         PL_TRY(arrive(engine, &turn));
     }
