@@ -157,6 +157,81 @@ START_TEST(synthetic_ceilings)
 }
 END_TEST
 
+/* Where a file of the shared folder is; false if it is not there. */
+static bool find_shared(const char *name, char *path, size_t n)
+{
+    const char *folder = getenv("PAGELANE_SHARED");
+
+    (void)snprintf(path, n, "%s/traces/%s",
+                   folder != NULL ? folder : PAGELANE_SHARED_DEFAULT, name);
+    if (access(path, R_OK) != 0) {
+        printf("skipped: no %s\n", path);
+        return false;
+    }
+    return true;
+}
+
+/* Lengths as others have measured them. */
+START_TEST(azure_lengths)
+{
+    char path[4096];
+    pl_trace_stats_t stats;
+
+    if (!find_shared("azure/AzureLLMInferenceTrace_code.csv", path,
+                     sizeof(path))) {
+        return;
+    }
+    stats = stats_of(path, 64);
+    ck_assert(!stats.has_prefixes);
+    ck_assert_int_eq(stats.n_requests, 8819);
+    ck_assert_int_eq(stats.duration_ns / 100000000, 34359);
+    ck_assert_double_eq_tol(stats.requests_per_s, 2.57, 5e-3);
+    ck_assert_double_eq_tol(stats.input.mean, 2048, 0.5);
+    ck_assert_int_eq(stats.input.p50, 1469);
+    ck_assert_int_eq(stats.input.p99, 7436);
+    ck_assert_int_eq(stats.input.max, 7437);
+    ck_assert_double_eq_tol(stats.output.mean, 27.9, 0.05);
+    ck_assert_int_eq(stats.output.p50, 13);
+    ck_assert_int_eq(stats.output.p99, 252);
+    ck_assert_int_eq(stats.output.max, 1899);
+}
+END_TEST
+
+/* Eleven sessions of their own ids, one with lists beside itself: hits as a
+ * count of sets in Python has them. */
+START_TEST(agentic_hits)
+{
+    static const char *const NAMES[] = {"0021", "0129", "0222", "0274",
+                                        "0297", "0372", "0471", "0504",
+                                        "0526", "0543", "0694"};
+    enum { N = sizeof(NAMES) / sizeof(NAMES[0]) };
+    static char paths[N][4096];
+    const char *more[N];
+    pl_trace_params_t params = pl_trace_params_default();
+    pl_trace_t *trace;
+    pl_trace_stats_t stats;
+
+    for (int i = 0; i < N; i++) {
+        char name[64];
+
+        (void)snprintf(name, sizeof(name), "agentic/trace_%s.json", NAMES[i]);
+        if (!find_shared(name, paths[i], sizeof(paths[i]))) {
+            return;
+        }
+        more[i] = paths[i];
+    }
+    params.more   = more + 1;
+    params.n_more = N - 1;
+    trace         = must_open_file(paths[0], &params);
+    ck_assert_int_eq(pl_trace_stats(trace, 64, NULL, &stats), PL_OK);
+    ck_assert_int_eq(stats.n_requests, 238);
+    ck_assert_int_eq(stats.n_waiting, 227);
+    ck_assert_int_eq(stats.n_full_blocks, 214159);
+    ck_assert_int_eq(stats.hit_blocks, 194575);
+    pl_trace_close(trace);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("trace_shared");
@@ -177,6 +252,8 @@ int main(void)
                         (int)(sizeof(PAGES) / sizeof(*PAGES)));
     tcase_add_test(tcase, slice_is_of_the_conversation);
     tcase_add_test(tcase, synthetic_ceilings);
+    tcase_add_test(tcase, azure_lengths);
+    tcase_add_test(tcase, agentic_hits);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
