@@ -85,6 +85,30 @@ static bool draws_nothing(const pl_cli_t *cli, const pl_options_t *defaults)
     return true;
 }
 
+static bool is_unpaced(const pl_cli_t *cli, const pl_options_t *defaults)
+{
+    (void)defaults;
+    return cli->options.pace == PL_OPT_PACE_NONE;
+}
+
+static bool is_churn(const pl_cli_t *cli, const pl_options_t *defaults)
+{
+    (void)defaults;
+    return cli->options.churn.n > 0;
+}
+
+static bool has_one_turn(const pl_cli_t *cli, const pl_options_t *defaults)
+{
+    return is_churn(cli, defaults) ||
+           (strcmp(cli->options.turns_text, "1") == 0);
+}
+
+static bool writes_no_tokens(const pl_cli_t *cli, const pl_options_t *defaults)
+{
+    (void)defaults;
+    return strcmp(cli->options.trace_format, "tokens") != 0;
+}
+
 /* ---- which ---- */
 
 /* What cannot be together at all is refused (options.c); a snapshot is never
@@ -125,6 +149,12 @@ static const pl_idle_option_t OPTIONS[] = {
      "events go to a snapshot; add --snapshot"},
     {PL_VERB_INSPECT, "tier", is_no_page, "it is for `page G`"},
     {PL_VERB_BENCH, "seed", draws_nothing, "kernels draw nothing from it"},
+    {PL_VERB_RUN, "speedup", is_unpaced, "--pace none: nobody waits"},
+    {PL_VERB_TRACE_MAKE, "sessions", is_churn, "--churn makes no sessions"},
+    {PL_VERB_TRACE_MAKE, "think", has_one_turn,
+     "nobody waits for an answer; see --turns"},
+    {PL_VERB_TRACE_CONVERT, "seed", writes_no_tokens,
+     "only tokens are drawn from it; see --format"},
 };
 
 const pl_idle_option_t *pl_idle_options(size_t *n_p)

@@ -9,15 +9,14 @@
           "apart by content.",
  .verbs = PL_VERB_RUN | PL_VERB_TRACE_STATS,
  AT(trace)},
-    {.group    = "trace",
-     .name     = "merge",
-     .kind     = PL_OPTION_STRINGS,
-     .unit     = "file",
-     .help     = "Requests of this file too, by their times; may be given "
-                 "several times. Block ids of one file are not those of "
-                 "another.",
-     .verbs    = TRACED,
-     .recorded = true,
+    {.group = "trace",
+     .name  = "merge",
+     .kind  = PL_OPTION_STRINGS,
+     .unit  = "file",
+     .help  = "Requests of this file too, by their times; may be given "
+              "several times. Block ids of one file are not those of "
+              "another.",
+     .verbs = TRACED,
      AT(merge)},
     {.group    = "trace",
      .name     = "speedup",

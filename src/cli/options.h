@@ -73,13 +73,13 @@ typedef struct pl_options {
     int64_t block_tokens; /* 0 = the file's own */
     int64_t passes;
     int32_t pace; /* PL_OPT_PACE_ */
+    int32_t lru;  /* PL_OPT_LRU_ */
     int64_t max_new;
     int64_t seed;
     pl_option_strings_t merge; /* files */
     char *speedup;             /* a number */
 
     /* trace stats, convert and make */
-    int32_t lru;                   /* PL_OPT_LRU_ */
     pl_option_integers_t capacity; /* blocks or pages; none: usual ones */
     char *trace_format;            /* to write */
     int64_t id_tokens;             /* 0: as it comes */

@@ -101,7 +101,7 @@ void pl_trace_tokens(const pl_trace_t *trace, int32_t i, int32_t first,
         }
         return;
     }
-    ids = &trace->rows.ids.items[row->first];
+    ids = trace->rows.ids.items + row->first;
     while (n > 0) {
         uint64_t block = pl_fold64(trace->seed, ids[first / size]);
         int32_t offset = first % size;

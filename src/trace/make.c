@@ -1,5 +1,6 @@
 #include "trace/make.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -241,8 +242,10 @@ static pl_status_t add_session(make_t *make, int32_t i)
 /* The prompt of row `first` once more. */
 static pl_status_t add_replay(make_t *make, size_t first, int32_t i)
 {
-    pl_trace_row_t row = make->rows.row.items[first];
+    pl_trace_row_t row;
 
+    assert(first < make->rows.row.n);
+    row      = make->rows.row.items[first];
     row.line = (int64_t)make->rows.row.n + 1;
     PL_TRY(next_arrival(make, i, &row.time_ns));
     return PL_ARRAY_PUSH(&make->rows.row, row);

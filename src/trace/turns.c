@@ -39,7 +39,7 @@ static pl_status_t read_name(pl_turn_names_t *names, const pl_jsonl_t *jsonl,
                              size_t number)
 {
     struct json_object *value = NULL;
-    pl_hash128_t name;
+    pl_hash128_t name         = {0, 0};
     uint64_t before;
 
     PL_TRY(pl_jsonl_find(jsonl, NAME, NULL, &value));
@@ -74,7 +74,7 @@ static pl_status_t read_wait(pl_turn_names_t *names, const pl_jsonl_t *jsonl,
     }
     n = json_object_array_length(list);
     for (size_t i = 0; i < n; i++) {
-        pl_hash128_t name;
+        pl_hash128_t name = {0, 0};
         pl_turn_name_t wanted;
 
         PL_TRY(hash_name(jsonl, WAIT[0], json_object_array_get_idx(list, i),
@@ -93,7 +93,7 @@ static pl_status_t read_session(pl_turn_names_t *names, const pl_jsonl_t *jsonl,
 {
     struct json_object *value = NULL;
     uint64_t before           = 0;
-    pl_hash128_t name;
+    pl_hash128_t name         = {0, 0};
 
     PL_TRY(pl_jsonl_find(jsonl, SESSION, NULL, &value));
     if (value == NULL) {

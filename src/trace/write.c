@@ -6,7 +6,9 @@
 #include "trace/prefix.h"
 #include "trace/writing.h"
 
-static const pl_trace_writer_t *const WRITERS[] = {
+enum { N_WRITERS = 5 };
+
+static const pl_trace_writer_t *const WRITERS[N_WRITERS] = {
     &pl_trace_writer_mooncake, &pl_trace_writer_bailian,
     &pl_trace_writer_agentic,  &pl_trace_writer_csv,
     &pl_trace_writer_tokens,
@@ -90,7 +92,7 @@ static pl_status_t list_ids(pl_writing_t *writing, int32_t i, int32_t size,
 {
     const pl_trace_t *trace   = writing->trace;
     const pl_trace_row_t *row = pl_trace_row(trace, i);
-    const uint64_t *ids       = &trace->rows.ids.items[row->first];
+    const uint64_t *ids       = trace->rows.ids.items + row->first;
     int32_t own               = pl_trace_row_block(trace, row);
     int32_t input             = trace->requests[i].input_tokens;
 
@@ -175,7 +177,7 @@ int64_t pl_writing_session(const pl_writing_t *writing, int32_t i)
 static pl_status_t find_writer(const char *name, const pl_log_t *log,
                                const pl_trace_writer_t **writer_p)
 {
-    for (size_t i = 0; i < sizeof(WRITERS) / sizeof(*WRITERS); i++) {
+    for (size_t i = 0; i < N_WRITERS; i++) {
         if (strcmp(WRITERS[i]->name, name) == 0) {
             *writer_p = WRITERS[i];
             return PL_OK;

@@ -96,7 +96,8 @@ START_TEST(every_row_of_the_table_is_sound)
         ck_assert_uint_ne(o->verbs, 0);
         ck_assert_int_eq(o->help[strlen(o->help) - 1], '.');
         ck_assert_uint_lt(o->offset, sizeof(pl_options_t));
-        if (o->kind == PL_OPTION_STRING || o->kind == PL_OPTION_STRINGS) {
+        if ((o->kind == PL_OPTION_STRING) || (o->kind == PL_OPTION_STRINGS) ||
+            (o->kind == PL_OPTION_INTEGERS)) {
             ck_assert_ptr_nonnull(o->unit);
         } else {
             ck_assert_ptr_nonnull(o->fallback);
@@ -115,8 +116,8 @@ END_TEST
 
 START_TEST(paths_and_verbosity_are_not_recorded)
 {
-    static const char *const UNSAID[] = {"trace", "snapshot", "config",
-                                         "log-level", "json"};
+    static const char *const UNSAID[] = {"trace",  "merge",     "snapshot",
+                                         "config", "log-level", "json"};
     pl_option_pair_t *pairs           = NULL;
     size_t n                          = 0;
 
@@ -362,8 +363,8 @@ END_TEST
 /* Options of run that always do something, or are refused where they cannot. */
 static const char *const ALWAYS[] = {
     /* the requests, and who is there */
-    "trace", "limit", "offset", "block-tokens", "passes", "pace", "max-new",
-    "seed", "ranks", "decode-ranks", "comm",
+    "trace", "merge", "limit", "offset", "block-tokens", "passes", "pace",
+    "max-new", "seed", "ranks", "decode-ranks", "comm",
     /* how much */
     "page-size", "chunk", "device-pages", "host-pages", "host-gb",
     "decode-pages", "decode-host-pages", "max-batch",
