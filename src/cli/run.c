@@ -222,7 +222,14 @@ static pl_status_t open_trace(run_t *run)
         pl_cli_model_trace(&run->model, &params);
     }
     run->params.vocab_size = params.vocab_size;
-    return pl_trace_open(&params, log, &run->trace);
+    PL_TRY(pl_trace_open(&params, log, &run->trace));
+    if (!pl_trace_has_prefixes(run->trace)) {
+        pl_log(log, PL_LOG_WARN,
+               "%s does not tell which prompts begin alike: each is taken as "
+               "another one, and hits say nothing",
+               o->trace);
+    }
+    return PL_OK;
 }
 
 static int32_t pages_of(int64_t option)
