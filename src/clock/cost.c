@@ -1,21 +1,66 @@
 #include "clock/cost.h"
 
+#include <stddef.h>
+
+#define ONE (UINT64_C(1) << 32) /* of pl_cost_taken */
+
+const char *pl_cost_part_text(pl_cost_part_t part)
+{
+    static const char *const TEXTS[PL_COST_PARTS] = {
+#define PL_COST_TEXT(name, text, words) [name] = text,
+        PL_COST_LIST(PL_COST_TEXT)
+#undef PL_COST_TEXT
+    };
+
+    return TEXTS[part];
+}
+
+const char *pl_cost_part_words(pl_cost_part_t part)
+{
+    static const char *const WORDS[PL_COST_PARTS] = {
+#define PL_COST_WORDS(name, text, words) [name] = words,
+        PL_COST_LIST(PL_COST_WORDS)
+#undef PL_COST_WORDS
+    };
+
+    return WORDS[part];
+}
+
+const char *pl_link_text(pl_link_t link)
+{
+    static const char *const TEXTS[PL_LINKS] = {
+        [PL_LINK_H2D] = "h2d",     [PL_LINK_D2H] = "d2h",
+        [PL_LINK_PD] = "pd",       [PL_LINK_OFFLOAD] = "offload",
+        [PL_LINK_STORE] = "store", [PL_LINK_FETCH] = "fetch",
+    };
+
+    return TEXTS[link];
+}
+
 /* An 8 x H200 node with a 744-billion-parameter sparse model in fp8, in round
  * numbers.  The order of magnitude is what matters here: it decides which
  * completions fall into which tick. */
 pl_costs_t pl_costs_builtin(void)
 {
     pl_costs_t costs = {
-        /* Launches and scheduling of one step. */
-        .tick_ns = 2000000,
-        /* About 4,000 prompt tokens a second and rank without context. */
-        .prefill_token_ns = 250000,
-        /* Indexer: a fifth more for 128K tokens of context. */
-        .prefill_context_ps = 400000,
-        /* Weights read once a step; then rows and experts per request. */
-        .decode_step_ns    = 15000000,
-        .decode_request_ns = 150000,
-        .decode_context_ps = 500000,
+        .prefill =
+            {
+                /* Launches and scheduling of one step. */
+                [PL_COST_LAUNCH] = {.step_ns = 2000000},
+                /* About 4,000 prompt tokens a second and rank without context,
+                 * experts and attention included. */
+                [PL_COST_PROJECT] = {.row_ps = 250000000},
+                /* A fifth more for 128K tokens of context. */
+                [PL_COST_INDEX] = {.context_ps = 400000},
+            },
+        .decode =
+            {
+                [PL_COST_LAUNCH] = {.step_ns = 2000000},
+                /* Weights read once a step; then rows and experts per request.
+                 */
+                [PL_COST_PROJECT] = {.step_ns = 15000000, .row_ps = 150000000},
+                [PL_COST_INDEX]   = {.context_ps = 500000},
+            },
         .link_latency_ns =
             {
                 [PL_LINK_H2D]     = 20000,
@@ -41,28 +86,166 @@ pl_costs_t pl_costs_builtin(void)
     return costs;
 }
 
+/* ---- a step ---- */
+
+/* What a step has to do on its busiest rank. */
+typedef struct load {
+    int64_t rows;
+    /* so many times so many tokens to look back on, and to attend to */
+    int64_t times, context, keys;
+    int64_t view;   /* tokens */
+    bool is_scored; /* is there more context than top-k takes anyway? */
+} load_t;
+
+/* (1 - take/n)^tries in 2^32nds, by squaring. */
+static uint64_t untaken(int64_t n, int64_t take, int64_t tries)
+{
+    uint64_t power = ((uint64_t)(n - take) << 32) / (uint64_t)n;
+    uint64_t rest  = ONE;
+
+    if (take == 0) {
+        return ONE;
+    }
+    for (; tries > 0; tries >>= 1) {
+        if ((tries & 1) != 0) {
+            rest = rest * power >> 32;
+        }
+        power = power * power >> 32;
+    }
+    return rest;
+}
+
+int64_t pl_cost_taken(int64_t n, int64_t take, int64_t tries)
+{
+    return (int64_t)(ONE - untaken(n, take, tries));
+}
+
+static int64_t floor_ns(const pl_costs_t *costs, const load_t *load,
+                        pl_cost_part_t part, int64_t all_ns)
+{
+    if ((part != PL_COST_EXPERT) || (costs->n_experts == 0)) {
+        return all_ns;
+    }
+    return (int64_t)((uint64_t)all_ns * (uint64_t)pl_cost_taken(
+                                            costs->n_experts,
+                                            costs->row_experts,
+                                            load->rows * costs->expert_ranks) >>
+                     32);
+}
+
+static int64_t part_ns(const pl_costs_t *costs, const pl_cost_rate_t *rate,
+                       pl_cost_part_t part, const load_t *load)
+{
+    bool scores   = (part == PL_COST_INDEX) || (part == PL_COST_TOPK);
+    int64_t least = floor_ns(costs, load, part, rate->floor_ns);
+    int64_t ns;
+
+    if (scores && !load->is_scored) {
+        return 0;
+    }
+    ns = load->rows * rate->row_ps / 1000 +
+         load->times * (rate->context_ps * load->context / 1024 / 1000) +
+         load->times * (rate->key_ps * load->keys / 1024 / 1000) +
+         rate->view_ps * load->view / 1024 / 1000;
+    return rate->step_ns + (ns > least ? ns : least);
+}
+
+/* What of it is seen when a layer's view is made while the layer before it
+ * computes: the first layer's, and what takes longer than to compute. */
+static int64_t seen_ns(int64_t ns, int64_t compute_ns, int32_t n_layers)
+{
+    int64_t first = ns / n_layers;
+
+    return ns - compute_ns > first ? ns - compute_ns : first;
+}
+
+static int64_t sum_parts(const pl_costs_t *costs, const pl_cost_rate_t *rates,
+                         const load_t *load, int64_t *parts_ns)
+{
+    int64_t unused[PL_COST_PARTS];
+    int64_t *ns     = parts_ns != NULL ? parts_ns : unused;
+    int64_t compute = 0;
+
+    for (int i = 0; i < PL_COST_PARTS; i++) {
+        ns[i] = part_ns(costs, &rates[i], (pl_cost_part_t)i, load);
+        compute += i != PL_COST_MATERIALIZE ? ns[i] : 0;
+    }
+    if (costs->ahead_layers > 0) {
+        ns[PL_COST_MATERIALIZE] =
+            seen_ns(ns[PL_COST_MATERIALIZE], compute, costs->ahead_layers);
+    }
+    return compute + ns[PL_COST_MATERIALIZE];
+}
+
+/* The mean over rows with n_before, n_before + 1, ... tokens before them of
+ * what they attend to, which is at most `most`. */
+static int64_t mean_keys(int64_t n_before, int64_t n, int64_t most)
+{
+    int64_t short_rows = most - n_before;
+
+    if ((most == 0) || (short_rows > n)) {
+        short_rows = n;
+    }
+    if (short_rows <= 0) {
+        return most;
+    }
+    return (short_rows * n_before + short_rows * (short_rows - 1) / 2 +
+            (n - short_rows) * most) /
+           n;
+}
+
 int64_t pl_cost_chunk_ns(const pl_costs_t *costs, int n_ranks, int32_t n_before,
-                         int32_t n_tokens)
+                         int32_t n_tokens, int64_t parts_ns[PL_COST_PARTS])
 {
     /* The busiest rank; context in the middle of the chunk. */
-    int64_t share    = (n_tokens + n_ranks - 1) / n_ranks;
-    int64_t context  = (int64_t)n_before + n_tokens / 2;
-    int64_t token_ns = costs->prefill_token_ns +
-                       costs->prefill_context_ps * context / 1024 / 1000;
+    int64_t view  = (int64_t)n_before + n_tokens;
+    int64_t share = (n_tokens + n_ranks - 1) / n_ranks;
+    load_t load   = {.rows      = share,
+                     .times     = share,
+                     .context   = (int64_t)n_before + n_tokens / 2,
+                     .keys      = mean_keys(n_before, n_tokens, costs->topk),
+                     .view      = view,
+                     .is_scored = view > costs->topk};
 
-    return costs->tick_ns + share * token_ns;
+    return sum_parts(costs, costs->prefill, &load, parts_ns);
+}
+
+int64_t pl_cost_prompt_ns(const pl_costs_t *costs, int n_ranks,
+                          int32_t chunk_tokens, int32_t first, int32_t end)
+{
+    int64_t ns = 0;
+
+    while (first < end) {
+        int32_t n = end - first < chunk_tokens ? end - first : chunk_tokens;
+
+        ns += pl_cost_chunk_ns(costs, n_ranks, first, n, NULL);
+        first += n;
+    }
+    return ns;
 }
 
 int64_t pl_cost_decode_ns(const pl_costs_t *costs, int32_t n_running,
-                          int64_t context_tokens)
+                          int64_t context_tokens,
+                          int64_t parts_ns[PL_COST_PARTS])
 {
+    int64_t mean = n_running == 0 ? 0 : context_tokens / n_running;
+    int64_t keys = mean < costs->topk ? mean : costs->topk;
+    load_t load  = {.rows      = n_running,
+                    .times     = 1,
+                    .context   = context_tokens / 1024 * 1024,
+                    .keys      = keys * n_running,
+                    .is_scored = mean > costs->topk};
+
     if (n_running == 0) {
+        for (int i = 0; (parts_ns != NULL) && (i < PL_COST_PARTS); i++) {
+            parts_ns[i] = 0;
+        }
         return 0;
     }
-    return costs->tick_ns + costs->decode_step_ns +
-           n_running * costs->decode_request_ns +
-           costs->decode_context_ps * (context_tokens / 1024) / 1000;
+    return sum_parts(costs, costs->decode, &load, parts_ns);
 }
+
+/* ---- links ---- */
 
 int64_t pl_cost_link_ns(const pl_costs_t *costs, pl_link_t link, int64_t bytes)
 {

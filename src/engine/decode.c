@@ -158,12 +158,31 @@ static pl_status_t end_decode(pl_engine_t *engine, int32_t request)
     return pl_request_finish(engine, request, false);
 }
 
+/* A token so long after the one before; steps of one tick mostly add up. */
+static void note_gap(pl_engine_t *engine, int64_t ns)
+{
+    size_t n           = engine->gaps.n;
+    pl_token_gap_t gap = {ns, 1};
+
+    if ((n > 0) && (engine->gaps.items[n - 1].ns == ns)) {
+        engine->gaps.items[n - 1].n++;
+    } else if (PL_ARRAY_PUSH(&engine->gaps, gap) != PL_OK) {
+        engine->callback_status = PL_ERR_MEMORY;
+    }
+}
+
 /* One more token is known.  Was it the last? */
 static bool generate(pl_engine_t *engine, int32_t request)
 {
     pl_record_t *record = &engine->records[request];
     pl_live_t *live     = &engine->live[request];
 
+    if (live->generated > 0) {
+        note_gap(engine, engine->now_ns - live->token_ns);
+        live->token_ns = engine->now_ns;
+    } else {
+        live->token_ns = record->first_token_ns;
+    }
     live->generated++;
     record->generated_tokens =
         live->ended_at > 0 ? live->ended_at : live->generated;

@@ -303,6 +303,7 @@ void pl_engine_close(pl_engine_t *engine)
     PL_ARRAY_FREE(&engine->watched);
     PL_ARRAY_FREE(&engine->freed);
     PL_ARRAY_FREE(&engine->pending);
+    PL_ARRAY_FREE(&engine->gaps);
     PL_ARRAY_FREE(&engine->waiting);
     close_homes(engine);
     pl_hicache_close(engine->cache);
@@ -353,6 +354,13 @@ const pl_engine_counters_t *pl_engine_counters(const pl_engine_t *engine)
 int64_t pl_engine_now_ns(const pl_engine_t *engine)
 {
     return engine->now_ns;
+}
+
+const pl_token_gap_t *pl_engine_token_gaps(const pl_engine_t *engine,
+                                           size_t *n_p)
+{
+    *n_p = engine->gaps.n;
+    return engine->gaps.items;
 }
 
 int pl_engine_lanes(const pl_engine_t *engine)

@@ -12,6 +12,7 @@
 #define PL_ENGINE_ENGINE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <pagelane/event.h>
@@ -124,9 +125,20 @@ typedef struct pl_engine_counters {
     int64_t sends, send_pages, sends_failed;
     int64_t offloads, offload_pages, resumes, reentries;
     int64_t link_bytes[PL_LINKS];
+    /* Where virtual time went: of chunks, and of the longest decode step of
+     * each tick. */
+    int64_t prefill_ns[PL_COST_PARTS], decode_ns[PL_COST_PARTS];
+    /* Pages by rank: computed, and by lane: loaded back, backed up. */
+    int64_t rank_pages[PL_MAX_RANKS], load_pages[PL_MAX_RANKS],
+        backup_pages[PL_MAX_RANKS];
     int64_t hit_cuts, waits_for_write_back;
     int64_t reservations_failed, operations_failed;
 } pl_engine_counters_t;
+
+/* So many tokens came so long after the one before of the same request. */
+typedef struct pl_token_gap {
+    int64_t ns, n;
+} pl_token_gap_t;
 
 /* Open.  `config` is copied; source, log and what they point at are borrowed.
  *
@@ -163,6 +175,10 @@ int32_t pl_engine_n_finished(const pl_engine_t *engine);
 const pl_hicache_t *pl_engine_cache(const pl_engine_t *engine);
 const pl_engine_counters_t *pl_engine_counters(const pl_engine_t *engine);
 int64_t pl_engine_now_ns(const pl_engine_t *engine);
+/* In no order; the same gap may come several times.  Borrowed until the next
+ * plan. */
+const pl_token_gap_t *pl_engine_token_gaps(const pl_engine_t *engine,
+                                           size_t *n_p);
 
 /* Lanes of the device and host tiers: the prefill ranks, or one that all of
  * them hold alike (replicated). */

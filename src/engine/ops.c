@@ -48,15 +48,20 @@ pl_status_t pl_plan_add(pl_engine_t *engine, pl_op_t op, int64_t *id_p)
 /* By kind, which is the order of execution; by id within a kind. */
 static pl_status_t sort_ops(pl_engine_t *engine)
 {
-    engine->sorted.n = 0;
+    size_t next[PL_OP_KINDS + 1] = {0}; /* place of the next one of a kind */
+
     PL_TRY(PL_ARRAY_RESERVE(&engine->sorted, engine->ops.n + 1));
-    for (int kind = 0; kind < PL_OP_KINDS; kind++) {
-        for (size_t i = 0; i < engine->ops.n; i++) {
-            if ((int)engine->ops.items[i].kind == kind) {
-                engine->sorted.items[engine->sorted.n++] = engine->ops.items[i];
-            }
-        }
+    for (size_t i = 0; i < engine->ops.n; i++) {
+        next[engine->ops.items[i].kind + 1]++;
     }
+    for (int kind = 0; kind < PL_OP_KINDS; kind++) {
+        next[kind + 1] += next[kind];
+    }
+    for (size_t i = 0; i < engine->ops.n; i++) {
+        engine->sorted.items[next[engine->ops.items[i].kind]++] =
+            engine->ops.items[i];
+    }
+    engine->sorted.n = engine->ops.n;
     return PL_OK;
 }
 
@@ -129,11 +134,120 @@ static int64_t *link_free(pl_engine_t *engine, pl_link_t link, int32_t rank)
     return &engine->link_free_ns[link];
 }
 
+/* Links that transfers share: each of n under way is served 1/n of the time.
+ * What each still needs is kept up to a moment of the past, which moves when
+ * one starts or is forgotten; when each will end is reckoned as if no other
+ * came. */
+
+static bool is_served(const pl_pending_t *pending, int32_t home)
+{
+    return (pending->shares == home) && (pending->left_ns > 0);
+}
+
+/* The least that any of those under way needs beyond `served_ns`, and how many
+ * they are; 0: none. */
+static int64_t next_left(const pl_engine_t *engine, int32_t home,
+                         int64_t served_ns, int64_t *n_p)
+{
+    int64_t least = 0;
+
+    *n_p = 0;
+    for (size_t i = 0; i < engine->pending.n; i++) {
+        const pl_pending_t *pending = &engine->pending.items[i];
+        int64_t left                = pending->left_ns - served_ns;
+
+        if (is_served(pending, home) && (left > 0)) {
+            least = (*n_p == 0) || (left < least) ? left : least;
+            (*n_p)++;
+        }
+    }
+    return least;
+}
+
+static void serve(pl_engine_t *engine, int32_t home, int64_t ns)
+{
+    for (size_t i = 0; i < engine->pending.n; i++) {
+        pl_pending_t *pending = &engine->pending.items[i];
+
+        if (is_served(pending, home)) {
+            pending->left_ns -= ns < pending->left_ns ? ns : pending->left_ns;
+        }
+    }
+}
+
+/* Up to now. */
+static void serve_home(pl_engine_t *engine, int32_t home)
+{
+    int64_t *at_ns = &engine->homes[home].link_free_ns[0];
+    int64_t n      = 0;
+    int64_t least  = next_left(engine, home, 0, &n);
+
+    while ((n > 0) && (*at_ns + least * n <= engine->now_ns)) {
+        serve(engine, home, least);
+        *at_ns += least * n;
+        least = next_left(engine, home, 0, &n);
+    }
+    if (n > 0) {
+        serve(engine, home, (engine->now_ns - *at_ns) / n);
+    }
+    *at_ns = engine->now_ns;
+}
+
+/* Once served up to now: when each will end. */
+static void foresee_ends(pl_engine_t *engine, int32_t home)
+{
+    int64_t latency_ns = engine->config.costs.link_latency_ns[PL_LINK_PD];
+    int64_t at_ns      = engine->now_ns;
+    int64_t served_ns  = 0;
+    int64_t n          = 0;
+    int64_t least      = next_left(engine, home, 0, &n);
+
+    while (n > 0) {
+        served_ns += least;
+        at_ns += least * n;
+        for (size_t i = 0; i < engine->pending.n; i++) {
+            pl_pending_t *pending = &engine->pending.items[i];
+
+            if (is_served(pending, home) && (pending->left_ns == served_ns)) {
+                pending->end_ns = at_ns + latency_ns;
+            }
+        }
+        least = next_left(engine, home, served_ns, &n);
+    }
+}
+
+static pl_status_t start_shared(pl_engine_t *engine, pl_pending_t pending,
+                                int32_t rank, int64_t bytes)
+{
+    const pl_costs_t *costs = &engine->config.costs;
+    int32_t home            = rank - engine->homes[0].rank;
+
+    serve_home(engine, home);
+    pending.shares  = home;
+    pending.left_ns = pl_cost_link_ns(costs, PL_LINK_PD, bytes) -
+                      costs->link_latency_ns[PL_LINK_PD];
+    pending.end_ns = engine->now_ns + costs->link_latency_ns[PL_LINK_PD];
+    PL_TRY(PL_ARRAY_PUSH(&engine->pending, pending));
+    foresee_ends(engine, home);
+    return PL_OK;
+}
+
+static pl_status_t start_alone(pl_engine_t *engine, pl_pending_t pending,
+                               pl_link_t link, int32_t rank, int64_t bytes)
+{
+    int64_t *free_ns = link_free(engine, link, rank);
+    int64_t start    = *free_ns > engine->now_ns ? *free_ns : engine->now_ns;
+
+    pending.end_ns =
+        start + pl_cost_link_ns(&engine->config.costs, link, bytes);
+    PL_TRY(PL_ARRAY_PUSH(&engine->pending, pending));
+    *free_ns = pending.end_ns;
+    return PL_OK;
+}
+
 pl_status_t pl_ops_start(pl_engine_t *engine, const pl_op_t *op, int64_t id,
                          pl_link_t link, int64_t bytes)
 {
-    int64_t *free_ns = link_free(engine, link, op->home);
-    int64_t start    = *free_ns > engine->now_ns ? *free_ns : engine->now_ns;
     pl_pending_t pending = {0};
 
     pending.due.id      = id;
@@ -141,28 +255,35 @@ pl_status_t pl_ops_start(pl_engine_t *engine, const pl_op_t *op, int64_t id,
     pending.due.request = op->request;
     pending.due.word    = -1;
     pending.tick        = engine->tick;
-    pending.end_ns =
-        start + pl_cost_link_ns(&engine->config.costs, link, bytes);
+    pending.shares      = -1;
     if (engine->config.explore > 0) {
         uint64_t roll = pl_mix64(engine->config.seed ^ pl_mix64((uint64_t)id));
 
         pending.extra =
             (int32_t)(roll % ((uint64_t)engine->config.explore + 1));
     }
-    PL_TRY(PL_ARRAY_PUSH(&engine->pending, pending));
-    *free_ns = pending.end_ns;
     engine->counters.link_bytes[link] += bytes;
-    return PL_OK;
+    return (link == PL_LINK_PD) && engine->config.costs.pd_shares
+               ? start_shared(engine, pending, op->home, bytes)
+               : start_alone(engine, pending, link, op->home, bytes);
 }
 
 void pl_ops_forget(pl_engine_t *engine, int64_t id)
 {
     for (size_t i = 0; i < engine->pending.n; i++) {
         if (engine->pending.items[i].due.id == id) {
+            int32_t home = engine->pending.items[i].shares;
+
+            if (home >= 0) {
+                serve_home(engine, home);
+            }
             memmove(&engine->pending.items[i], &engine->pending.items[i + 1],
                     (engine->pending.n - i - 1) *
                         sizeof(*engine->pending.items));
             engine->pending.n--;
+            if (home >= 0) {
+                foresee_ends(engine, home);
+            }
             return;
         }
     }
@@ -218,6 +339,13 @@ int32_t pl_ops_busiest_lane(const pl_engine_t *engine, const pl_owner_t *owners,
 
 /* ---- copies that the cache controller asks for ---- */
 
+static void count_lanes(int64_t *pages, const pl_owner_t *owners, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        pages[owners[i]]++;
+    }
+}
+
 static pl_status_t add_copy(pl_engine_t *engine, const pl_hicache_copy_t *copy,
                             int64_t *id_p)
 {
@@ -227,6 +355,9 @@ static pl_status_t add_copy(pl_engine_t *engine, const pl_hicache_copy_t *copy,
     int32_t busiest =
         pl_ops_busiest_lane(engine, copy->owners, NULL, copy->n_pages);
 
+    count_lanes(copy->load ? engine->counters.load_pages
+                           : engine->counters.backup_pages,
+                copy->owners, copy->n_pages);
     op.kind       = copy->load ? PL_OP_LOAD : PL_OP_BACKUP;
     op.request    = copy->load ? engine->current : -1;
     op.node       = copy->node->id;

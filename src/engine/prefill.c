@@ -57,6 +57,9 @@ static pl_status_t add_prefill(pl_engine_t *engine, int32_t request,
         return PL_ERR_MEMORY;
     }
 
+    for (int32_t i = 0; i < n; i++) {
+        engine->counters.rank_pages[engine->owners[i]]++;
+    }
     op.kind        = PL_OP_PREFILL;
     op.request     = request;
     op.node        = -1;

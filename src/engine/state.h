@@ -87,6 +87,7 @@ typedef struct pl_live {
     bool stepping;    /* a decode step was planned in the last tick */
     int32_t ended_at; /* tokens up to its end-of-sequence; 0: none known */
     int64_t age;      /* order of admission: the youngest is preempted */
+    int64_t token_ns; /* when its newest token was made */
 } pl_live_t;
 
 typedef struct pl_home {
@@ -97,7 +98,8 @@ typedef struct pl_home {
     pl_id_list_t running;   /* oldest first */
     pl_id_list_t offloaded; /* oldest first; also while resuming */
     int32_t offloads_under_way;
-    int64_t link_free_ns[2]; /* PL_LINK_PD, PL_LINK_OFFLOAD */
+    int64_t link_free_ns[2]; /* PL_LINK_PD, PL_LINK_OFFLOAD; of a PD link
+                                that is shared, when left_ns were reckoned */
 } pl_home_t;
 
 /* A request that waits for no other any more. */
@@ -121,6 +123,8 @@ typedef struct pl_pending {
     int64_t end_ns;
     int64_t tick;      /* started in */
     int32_t extra;     /* ticks still to pass (explore) */
+    int32_t shares;    /* the home whose link it shares; -1: it has its own */
+    int64_t left_ns;   /* then: on a link of its own it would need that */
     bool applies_next; /* stands in the current plan's due list */
     bool failed;       /* agreed with the plan it was due in */
     uint64_t bad;      /* likewise, of a fetch: its pages that are not what was
@@ -169,6 +173,7 @@ struct pl_engine {
     int64_t next_op;
     int64_t link_free_ns[PL_LINKS];
     PL_ARRAY(pl_pending_t) pending; /* ascending ids */
+    PL_ARRAY(pl_token_gap_t) gaps;
 
     /* The plan of this tick. */
     pl_plan_t plan;
@@ -226,7 +231,7 @@ PL_MUST_CHECK pl_status_t pl_plan_finish(pl_engine_t *engine);
 PL_MUST_CHECK pl_status_t pl_ops_start(pl_engine_t *engine, const pl_op_t *op,
                                        int64_t id, pl_link_t link,
                                        int64_t bytes);
-/* Forget one that was cancelled. */
+/* Forget one that has ended or was cancelled. */
 void pl_ops_forget(pl_engine_t *engine, int64_t id);
 /* Mark and list what is due in this tick. */
 PL_MUST_CHECK pl_status_t pl_ops_list_due(pl_engine_t *engine);

@@ -1,5 +1,6 @@
 /* The order of a tick: what was due, arrivals, admission, chunk, decode. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "cache/storage_table.h"
 #include "engine/state.h"
@@ -90,8 +91,18 @@ static pl_status_t apply_due(pl_engine_t *engine)
 
 /* ---- virtual time ---- */
 
-static int64_t decode_ns(const pl_engine_t *engine)
+static void add_parts(int64_t *sums, const int64_t *parts)
 {
+    for (int i = 0; i < PL_COST_PARTS; i++) {
+        sums[i] += parts[i];
+    }
+}
+
+/* Of the longest home, whose parts are counted. */
+static int64_t decode_ns(pl_engine_t *engine)
+{
+    int64_t parts[2][PL_COST_PARTS] = {
+        {0}}; /* of the longest, and of another */
     int64_t longest = 0;
 
     for (int32_t i = 0; i < engine->n_homes; i++) {
@@ -106,25 +117,31 @@ static int64_t decode_ns(const pl_engine_t *engine)
                 n++;
             }
         }
-        ns      = pl_cost_decode_ns(&engine->config.costs, n, context);
-        longest = ns > longest ? ns : longest;
+        ns = pl_cost_decode_ns(&engine->config.costs, n, context, parts[1]);
+        if (ns > longest) {
+            memcpy(parts[0], parts[1], sizeof(parts[0]));
+            longest = ns;
+        }
     }
+    add_parts(engine->counters.decode_ns, parts[0]);
     return longest;
 }
 
-static int64_t chunk_ns(const pl_engine_t *engine)
+static int64_t chunk_ns(pl_engine_t *engine)
 {
+    int64_t parts[PL_COST_PARTS];
     const pl_live_t *live;
+    int64_t ns;
 
-    if (engine->current < 0) {
+    if ((engine->current < 0) ||
+        (engine->live[engine->current].chunk_tokens == 0)) {
         return 0;
     }
     live = &engine->live[engine->current];
-    return live->chunk_tokens == 0
-               ? 0
-               : pl_cost_chunk_ns(&engine->config.costs,
-                                  engine->config.n_prefill,
-                                  live->computed_tokens, live->chunk_tokens);
+    ns   = pl_cost_chunk_ns(&engine->config.costs, engine->config.n_prefill,
+                            live->computed_tokens, live->chunk_tokens, parts);
+    add_parts(engine->counters.prefill_ns, parts);
+    return ns;
 }
 
 /* When nothing computes, the clock jumps to what comes next. */

@@ -187,11 +187,11 @@ static int64_t tick_ns(const driver_t *driver, const pl_plan_t *plan)
 
         if (op->kind == PL_OP_PREFILL) {
             chunk = pl_cost_chunk_ns(&config->costs, config->n_prefill,
-                                     op->first_token, op->n_tokens);
+                                     op->first_token, op->n_tokens, NULL);
         } else if (op->kind == PL_OP_DECODE) {
             context[op->home] += op->first_token;
             ns     = pl_cost_decode_ns(&config->costs, ++n[op->home],
-                                       context[op->home]);
+                                       context[op->home], NULL);
             decode = ns > decode ? ns : decode;
         }
     }

@@ -36,5 +36,6 @@ TCase *lanes_case(void);
 TCase *copies_case(void);
 TCase *homes_case(void);
 TCase *storage_case(void);
+TCase *links_case(void);
 
 #endif /* PL_TESTS_UNIT_ENGINE_SCENE_H */

@@ -220,7 +220,7 @@ static pl_status_t run_one(void *context, pl_comm_t *comm)
     if (comm->rank == all->odd_rank) {
         switch (all->what) {
         case 0:
-            own.engine.costs.decode_step_ns++;
+            own.engine.costs.decode[PL_COST_LAUNCH].step_ns++;
             break;
         case 1:
             own.engine.explore = 3;
