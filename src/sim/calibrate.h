@@ -1,0 +1,46 @@
+/* sim/calibrate.h - what `pagelane bench --json` measured, for a cost table.
+ *
+ * The file holds one JSON object or several, one after the other, as the bench
+ * prints them: the output of `bench kernels snapshot --json` and of
+ * `bench transfer --json` together, say.  Taken of them (others are passed
+ * over; of two the later one):
+ *
+ *   indexer_tflops            index
+ *   attend_fp8_tflops, attend_bf16_tflops    attend, by dtype of the cache
+ *   grouped_tflops            experts' products
+ *   grouped_tflops_yardstick  all other products: a dense one
+ *   topk_us                   1,024 rows of 128K scores
+ *   gather_gbs_yardstick      memory: a device copy, read and write
+ *   load_gbs, backup_gbs      host <-> device
+ *   peer_gbs; the last of "sizes"' busbw_gb_s    between devices of a node
+ *   tier_read_mb_s, tier_write_mb_s              storage
+ */
+#ifndef PL_SIM_CALIBRATE_H
+#define PL_SIM_CALIBRATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <pagelane/log.h>
+#include <pagelane/status.h>
+
+/* FLOP or bytes per microsecond; 0: not measured. */
+typedef struct pl_measured {
+    int64_t product, expert, index, attend_fp8, attend_bf16;
+    int64_t memory, near, load, backup, fetch, store;
+    int64_t topk_ps; /* per row and 1,024 scores */
+} pl_measured_t;
+
+/* PL_OK; PL_ERR_INPUT with one line: the file cannot be read, is no JSON, or
+ * has nothing of these; PL_ERR_MEMORY. */
+PL_MUST_CHECK pl_status_t pl_calibrate_read(const char *path,
+                                            const pl_log_t *log,
+                                            pl_measured_t *measured_p);
+
+/* The same of a text; `name` is for messages. */
+PL_MUST_CHECK pl_status_t pl_calibrate_parse(const char *name, const char *text,
+                                             size_t n_bytes,
+                                             const pl_log_t *log,
+                                             pl_measured_t *measured_p);
+
+#endif /* PL_SIM_CALIBRATE_H */

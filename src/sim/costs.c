@@ -1,0 +1,366 @@
+#include "sim/costs.h"
+
+#include "model/census.h"
+
+/* Shares of a data sheet's peak, in percent, that published kernels reach. */
+enum {
+    /* Dense fp8 products reach 1,550 of 1,979 TFLOP/s at their best
+     * (DeepGEMM); a layer's mix of shapes, with quantisation and norms between
+     * them, about three quarters of that. */
+    PRODUCT_PERCENT = 60,
+    /* Indexer logits: 1,126 of 1,979 at 16K keys (sglang issue 11989). */
+    INDEX_PERCENT = 55,
+    /* Sparse MLA, bf16: 640 of 989 prefill, 410 decode (FlashMLA). */
+    ATTEND_PERCENT        = 60,
+    ATTEND_DECODE_PERCENT = 41,
+    /* A copy on an H200 runs at 4.3 of 4.8 TB/s. */
+    MEMORY_PERCENT = 90,
+    /* An all-gather over 8 GPUs without NVLink SHARP: 330 to 370 of 450 GB/s;
+     * DeepEP within a node 726 of 900 (B200). */
+    NVLINK_PERCENT = 80,
+    /* 45 of 50 GB/s (DeepEP over RDMA: 43 to 58 with NVLink's share). */
+    NETWORK_PERCENT = 90,
+    /* 55 of 64 GB/s. */
+    PCIE_PERCENT = 86,
+};
+
+/* What does not depend on sizes. */
+enum {
+    /* A layer is about a dozen kernels that do next to nothing of their own;
+     * such a one takes 3 us. */
+    LAYER_LAUNCHES_NS = 12 * 3000,
+    /* The scheduler's own part of a step, as in the builtin table. */
+    SCHEDULE_NS = 2000000,
+    /* A small collective or one way of an exchange; NCCL: 10 to 15 us. */
+    COLLECTIVE_NS = 10000,
+    /* Top-k of few rows is bound by one block a row: 5 us at 4K, 41 us at 64K
+     * (flashinfer pull request 2461). */
+    TOPK_DECODE_NS = 15000,
+    /* The scores, float32, are read twice: histogram and collection. */
+    TOPK_BYTES = 8,
+    K          = 1024,
+};
+
+/* Rates of the parts that work; FLOP or bytes per microsecond. */
+typedef struct rates {
+    int64_t product, expert, head, index, attend, attend_decode; /* FLOP */
+    int64_t memory, near, network, load, backup, fetch, store;   /* bytes */
+} rates_t;
+
+typedef struct deriving {
+    const pl_costs_params_t *p;
+    rates_t rates;
+    pl_census_t census;
+    int64_t n_full, n_sparse; /* layers */
+    int64_t latent, index;    /* bytes of a token in one layer */
+    pl_costs_t costs;
+} deriving_t;
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Per microsecond; at least 1, so that it divides. */
+static int64_t share(int64_t per_s, int64_t percent)
+{
+    return larger(per_s / 1000000 * percent / 100, 1);
+}
+
+static int64_t either(int64_t measured, int64_t reckoned)
+{
+    return measured > 0 ? measured : reckoned;
+}
+
+/* What was measured wins. */
+static void calibrate(const pl_costs_params_t *p, rates_t *rates)
+{
+    const pl_measured_t *m = p->measured;
+    int64_t attend;
+
+    if (m == NULL) {
+        return;
+    }
+    attend         = p->kv_dtype == PL_KV_FP8 ? m->attend_fp8 : m->attend_bf16;
+    rates->product = either(m->product, rates->product);
+    rates->head    = either(m->product, rates->head);
+    rates->expert  = either(m->expert, rates->expert);
+    rates->index   = either(m->index, rates->index);
+    rates->attend  = either(attend, rates->attend);
+    rates->attend_decode = either(
+        attend / ATTEND_PERCENT * ATTEND_DECODE_PERCENT, rates->attend_decode);
+    rates->memory = either(m->memory, rates->memory);
+    rates->near   = either(m->near, rates->near);
+    rates->load   = either(m->load, rates->load);
+    rates->backup = either(m->backup, rates->backup);
+    rates->fetch  = either(m->fetch, rates->fetch);
+    rates->store  = either(m->store, rates->store);
+}
+
+/* Storage is that of the builtin table: hardware files say nothing of it. */
+static rates_t rates_of(const pl_costs_params_t *p)
+{
+    pl_costs_t builtin     = pl_costs_builtin();
+    const pl_hardware_t *h = p->hardware;
+    int64_t bf16           = h->bf16_dense_flop_per_s;
+    /* Without an fp8 unit fp8 numbers are computed as bf16. */
+    int64_t fp8 = h->fp8_dense_flop_per_s > 0 ? h->fp8_dense_flop_per_s : bf16;
+    int64_t product = p->weight_dtype == PL_F8_E4M3 ? fp8 : bf16;
+    bool linked     = h->nvlink_bytes_per_s > 0;
+    rates_t rates   = {
+          .product       = share(product, PRODUCT_PERCENT),
+          .expert        = share(product, PRODUCT_PERCENT),
+          .head          = share(bf16, PRODUCT_PERCENT),
+          .index         = share(fp8, INDEX_PERCENT),
+          .attend        = share(bf16, ATTEND_PERCENT),
+          .attend_decode = share(bf16, ATTEND_DECODE_PERCENT),
+          .memory        = share(h->memory_bandwidth_bytes_per_s, MEMORY_PERCENT),
+          .network       = share(h->network_bytes_per_s, NETWORK_PERCENT),
+          .load          = share(h->pcie_bytes_per_s, PCIE_PERCENT),
+          .backup        = share(h->pcie_bytes_per_s, PCIE_PERCENT),
+          .fetch         = builtin.link_bytes_per_us[PL_LINK_FETCH],
+          .store         = builtin.link_bytes_per_us[PL_LINK_STORE],
+    };
+
+    rates.near =
+        linked ? share(h->nvlink_bytes_per_s, NVLINK_PERCENT) : rates.load;
+    calibrate(p, &rates);
+    return rates;
+}
+
+/* What `amount` FLOP or bytes take, in ps (up to 2^43 of them). */
+static int64_t ps(int64_t amount, int64_t per_us)
+{
+    return amount * 1000 / per_us * 1000 +
+           amount * 1000 % per_us * 1000 / per_us;
+}
+
+static int64_t ns(int64_t amount, int64_t per_us)
+{
+    return amount * 1000 / per_us;
+}
+
+/* The longer of both ways out: to ranks of the node, and of others. */
+static int64_t apart_ps(const deriving_t *d, int64_t near, int64_t far)
+{
+    return larger(ps(near, d->rates.near), ps(far, d->rates.network));
+}
+
+/* Of n ranks, those of a node. */
+static int64_t near_ranks(const deriving_t *d, int64_t n)
+{
+    return smaller(n, d->p->hardware->devices_per_node);
+}
+
+/* ---- parts ---- */
+
+static void add_launches(deriving_t *d)
+{
+    int64_t step = SCHEDULE_NS;
+
+    if (d->p->hardware->is_gpu) {
+        step += LAYER_LAUNCHES_NS * (int64_t)d->p->model->n_layers;
+    }
+    d->costs.prefill[PL_COST_LAUNCH].step_ns = step;
+    d->costs.decode[PL_COST_LAUNCH].step_ns  = step;
+}
+
+/* Every matrix that every row goes through: two FLOP a parameter, or its bytes
+ * read once.  MLA's kv_b is absorbed, which is as many FLOP.  Of a prompt one
+ * row goes through the head, in decode each. */
+static void add_projections(deriving_t *d)
+{
+    static const pl_part_t PARTS[] = {PL_PART_ATTENTION, PL_PART_INDEXER,
+                                      PL_PART_SHARED, PL_PART_LAYER};
+    int64_t head =
+        (int64_t)d->p->model->vocab_size * (int64_t)d->p->model->hidden;
+    int64_t parameters = 0;
+    int64_t bytes      = 2 * head;
+    pl_cost_rate_t rate;
+
+    for (size_t i = 0; i < sizeof(PARTS) / sizeof(*PARTS); i++) {
+        parameters += d->census.parameters[PARTS[i]];
+        bytes += d->census.bytes[PARTS[i]];
+    }
+    rate = (pl_cost_rate_t){.floor_ns = ns(bytes, d->rates.memory),
+                            .row_ps   = ps(2 * parameters, d->rates.product)};
+    d->costs.prefill[PL_COST_PROJECT] = rate;
+    rate.row_ps += ps(2 * head, d->rates.head);
+    d->costs.decode[PL_COST_PROJECT] = rate;
+}
+
+/* 2 * index_heads * index_dim FLOP a key, on full layers; in decode a row's
+ * keys are read for it alone. */
+static void add_indexer(deriving_t *d)
+{
+    const pl_model_config_t *m = d->p->model;
+    int64_t flop    = 2 * K * d->n_full * m->index_heads * m->index_dim;
+    int64_t compute = ps(flop, d->rates.index);
+    int64_t read    = ps(K * d->n_full * d->index, d->rates.memory);
+
+    d->costs.prefill[PL_COST_INDEX].context_ps = compute;
+    d->costs.decode[PL_COST_INDEX].context_ps  = larger(compute, read);
+}
+
+static void add_topk(deriving_t *d)
+{
+    int64_t once = d->p->measured == NULL ? 0 : d->p->measured->topk_ps;
+    int64_t read =
+        d->n_full * either(once, ps(K * TOPK_BYTES, d->rates.memory));
+
+    d->costs.topk                             = d->p->model->index_topk;
+    d->costs.prefill[PL_COST_TOPK].context_ps = read;
+    d->costs.decode[PL_COST_TOPK].context_ps  = read;
+    d->costs.decode[PL_COST_TOPK].step_ns     = d->n_full * TOPK_DECODE_NS;
+}
+
+/* Absorbed MLA: scores over latent and rope, output over latent. */
+static void add_attention(deriving_t *d)
+{
+    const pl_model_config_t *m = d->p->model;
+    int64_t flop =
+        2 * K * (2 * (int64_t)m->kv_lora + m->rope) * m->n_heads * m->n_layers;
+    int64_t read = ps(K * m->n_layers * d->latent, d->rates.memory);
+
+    d->costs.prefill[PL_COST_ATTEND].key_ps = ps(flop, d->rates.attend);
+    d->costs.decode[PL_COST_ATTEND].key_ps =
+        larger(ps(flop, d->rates.attend_decode), read);
+}
+
+/* A row goes through experts_per_token of them, wherever they are: with as many
+ * rows on each rank, each computes as many. */
+static void add_experts(deriving_t *d)
+{
+    const pl_model_config_t *m = d->p->model;
+    int64_t here               = (m->n_experts + d->p->ep - 1) / d->p->ep;
+    pl_cost_rate_t rate        = {0};
+
+    if (d->n_sparse == 0) {
+        return;
+    }
+    rate.floor_ns = ns(d->census.bytes[PL_PART_EXPERTS] / m->n_experts * here,
+                       d->rates.memory);
+    rate.row_ps =
+        ps(2 * (d->census.parameters[PL_PART_EXPERTS] / m->n_experts) *
+               m->experts_per_token,
+           d->rates.expert);
+    d->costs.prefill[PL_COST_EXPERT] = rate;
+    d->costs.decode[PL_COST_EXPERT]  = rate;
+    d->costs.n_experts               = m->n_experts;
+    d->costs.row_experts             = m->experts_per_token;
+    d->costs.expert_ranks            = d->p->ep;
+}
+
+/* `bytes` to each of n places that a row's experts are in. */
+static int64_t chosen(int64_t bytes, int64_t n_places, int64_t n_others,
+                      int64_t per_row)
+{
+    return (bytes * n_others * (pl_cost_taken(n_places, 1, per_row) >> 12)) >>
+           20;
+}
+
+/* A row goes once to each rank that has one of its experts, and comes back
+ * summed, in bf16.  To other nodes a prompt's rows go once a node and are
+ * handed on there; decode's, which cannot wait, once a rank (the two kinds of
+ * kernel that DeepEP has). */
+static void add_exchange(deriving_t *d)
+{
+    const pl_model_config_t *m = d->p->model;
+    int64_t ep                 = d->p->ep;
+    int64_t near               = near_ranks(d, ep);
+    int64_t nodes              = (ep + near - 1) / near;
+    int64_t sent               = d->p->weight_dtype == PL_F8_E4M3 ? 1 : 2;
+    int64_t bytes              = d->n_sparse * m->hidden * (sent + 2);
+    int64_t k                  = m->experts_per_token;
+    int64_t in                 = chosen(bytes, ep, near - 1, k);
+    int64_t step               = d->n_sparse * 2 * COLLECTIVE_NS;
+
+    if ((ep == 1) || (d->n_sparse == 0)) {
+        return;
+    }
+    d->costs.prefill[PL_COST_EXCHANGE] = (pl_cost_rate_t){
+        .step_ns = step,
+        .row_ps  = apart_ps(d, in, chosen(bytes, nodes, nodes - 1, k))};
+    d->costs.decode[PL_COST_EXCHANGE] = (pl_cost_rate_t){
+        .step_ns = step,
+        .row_ps  = apart_ps(d, in, chosen(bytes, ep, ep - near, k))};
+}
+
+/* Of each token of the request a rank receives what others own, in every layer,
+ * for every chunk anew; where all keep all, the tokens of the chunk alone. */
+static void add_materialize(deriving_t *d)
+{
+    int64_t c     = d->p->n_prefill;
+    int64_t near  = near_ranks(d, c);
+    int64_t token = d->p->model->n_layers * d->latent + d->n_full * d->index;
+    pl_cost_rate_t *rate = &d->costs.prefill[PL_COST_MATERIALIZE];
+
+    if (c == 1) {
+        return;
+    }
+    rate->step_ns = (d->p->model->n_layers + d->n_full) * COLLECTIVE_NS;
+    if (d->p->replicated) {
+        /* c rows a row: the others' of the chunk are as many each. */
+        rate->row_ps = apart_ps(d, token * (near - 1), token * (c - near));
+    } else {
+        rate->view_ps =
+            apart_ps(d, K * token * (near - 1) / c, K * token * (c - near) / c);
+    }
+    d->costs.ahead_layers = d->p->ahead ? d->p->model->n_layers : 0;
+}
+
+/* Latencies are those of the builtin table. */
+static void set_links(deriving_t *d)
+{
+    int64_t *rate = d->costs.link_bytes_per_us;
+
+    rate[PL_LINK_H2D]     = d->rates.load;
+    rate[PL_LINK_D2H]     = d->rates.backup;
+    rate[PL_LINK_OFFLOAD] = d->rates.backup;
+    rate[PL_LINK_FETCH]   = d->rates.fetch;
+    rate[PL_LINK_STORE]   = d->rates.store;
+    /* Ranks that decode themselves are reached within the group. */
+    rate[PL_LINK_PD] =
+        (d->p->n_decode == 0) &&
+                (near_ranks(d, d->p->n_prefill) == d->p->n_prefill)
+            ? d->rates.near
+            : d->rates.network;
+    d->costs.pd_shares = true;
+}
+
+pl_status_t pl_costs_derive(const pl_costs_params_t *params,
+                            pl_costs_t *costs_p)
+{
+    const pl_model_config_t *m = params->model;
+    pl_costs_t builtin         = pl_costs_builtin();
+    deriving_t d               = {.p = params, .rates = rates_of(params)};
+    pl_row_layout_t row =
+        pl_row_layout_make(params->kv_dtype, m->kv_lora, m->rope, m->index_dim);
+
+    PL_TRY(pl_model_census(m, 0, params->weight_dtype, &d.census));
+    d.latent = row.latent_bytes;
+    d.index  = row.index_key_bytes + row.index_scale_bytes;
+    for (int32_t i = 0; i < m->n_layers; i++) {
+        d.n_full += m->full_indexer[i] ? 1 : 0;
+        d.n_sparse += m->sparse_mlp[i] ? 1 : 0;
+    }
+    for (int i = 0; i < PL_LINKS; i++) {
+        d.costs.link_latency_ns[i] = builtin.link_latency_ns[i];
+    }
+    add_launches(&d);
+    add_projections(&d);
+    add_indexer(&d);
+    add_topk(&d);
+    add_attention(&d);
+    add_experts(&d);
+    add_exchange(&d);
+    add_materialize(&d);
+    set_links(&d);
+    *costs_p = d.costs;
+    return PL_OK;
+}

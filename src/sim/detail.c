@@ -1,0 +1,216 @@
+#include "sim/detail.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- limits ---- */
+
+/* A time behind a colon; returns how many characters, 0: it is none. */
+static int read_time(const char *text, int64_t *ns_p)
+{
+    static const struct {
+        const char *name;
+        int64_t ns;
+    } UNITS[]     = {{"ms", 1000000}, {"min", 60000000000}, {"s", 1000000000}};
+    int64_t whole = 0;
+    int end       = 0;
+    int64_t thousand = 0;
+    int digits       = 0;
+
+    if ((*text < '0') || (*text > '9') ||
+        (sscanf(text, "%9" SCNd64 "%n", &whole, &end) != 1)) {
+        return 0;
+    }
+    if (text[end] == '.') {
+        for (end++; (text[end] >= '0') && (text[end] <= '9'); end++) {
+            thousand = digits < 3 ? thousand * 10 + text[end] - '0' : thousand;
+            digits++;
+        }
+        for (; digits < 3; digits++) {
+            thousand *= 10;
+        }
+    }
+    for (size_t i = 0; i < sizeof(UNITS) / sizeof(UNITS[0]); i++) {
+        size_t n = strlen(UNITS[i].name);
+
+        if (strncmp(text + end, UNITS[i].name, n) == 0) {
+            *ns_p = whole * UNITS[i].ns + thousand * UNITS[i].ns / 1000;
+            return *ns_p > 0 ? end + (int)n : 0;
+        }
+    }
+    return 0;
+}
+
+bool pl_slo_parse(const char *text, pl_slo_t *slo_p)
+{
+    pl_slo_t slo = {0};
+    struct {
+        const char *name;
+        int64_t *ns;
+    } limits[] = {{"ttft:", &slo.ttft_ns},
+                  {"tpot:", &slo.tpot_ns},
+                  {"e2e:", &slo.e2e_ns}};
+
+    for (;;) {
+        int n = 0;
+
+        for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+            size_t name = strlen(limits[i].name);
+
+            if ((*limits[i].ns == 0) &&
+                (strncmp(text, limits[i].name, name) == 0)) {
+                n = read_time(text + name, limits[i].ns);
+                text += n > 0 ? name : 0;
+                break;
+            }
+        }
+        text += n;
+        if ((n == 0) || ((*text != ',') && (*text != '\0'))) {
+            return false;
+        }
+        if (*text == '\0') {
+            *slo_p = slo;
+            return true;
+        }
+        text++;
+    }
+}
+
+static bool keeps(const pl_record_t *record, pl_metric_time_t which,
+                  int64_t limit_ns)
+{
+    int64_t ns = 0;
+
+    return (limit_ns == 0) || !pl_metrics_time(record, which, &ns) ||
+           (ns <= limit_ns);
+}
+
+/* ---- time between tokens ---- */
+
+static int by_ns(const void *a, const void *b)
+{
+    const pl_token_gap_t *x = a;
+    const pl_token_gap_t *y = b;
+
+    return (x->ns > y->ns) - (x->ns < y->ns);
+}
+
+/* Nearest rank among n tokens. */
+static int64_t percentile(const pl_token_gap_t *sorted, size_t n_gaps,
+                          int64_t n, int64_t percent)
+{
+    int64_t rank = (n * percent + 99) / 100;
+    int64_t seen = 0;
+
+    for (size_t i = 0; i < n_gaps; i++) {
+        seen += sorted[i].n;
+        if (seen >= rank) {
+            return sorted[i].ns;
+        }
+    }
+    return 0;
+}
+
+static pl_status_t spread_gaps(const pl_engine_t *engine, pl_spread_t *spread)
+{
+    size_t n_gaps              = 0;
+    const pl_token_gap_t *gaps = pl_engine_token_gaps(engine, &n_gaps);
+    pl_token_gap_t *sorted     = malloc((n_gaps + 1) * sizeof(*sorted));
+    double sum                 = 0;
+
+    if (sorted == NULL) {
+        return PL_ERR_MEMORY;
+    }
+    if (n_gaps > 0) {
+        memcpy(sorted, gaps, n_gaps * sizeof(*sorted));
+        qsort(sorted, n_gaps, sizeof(*sorted), by_ns);
+    }
+    for (size_t i = 0; i < n_gaps; i++) {
+        spread->n += sorted[i].n;
+        sum += (double)sorted[i].ns * (double)sorted[i].n;
+    }
+    spread->mean   = spread->n > 0 ? sum / (double)spread->n : 0;
+    spread->p50_ns = percentile(sorted, n_gaps, spread->n, 50);
+    spread->p90_ns = percentile(sorted, n_gaps, spread->n, 90);
+    spread->p99_ns = percentile(sorted, n_gaps, spread->n, 99);
+    spread->max_ns = percentile(sorted, n_gaps, spread->n, 100);
+    free(sorted);
+    return PL_OK;
+}
+
+/* ---- sums ---- */
+
+static double imbalance(const int64_t *pages, int n)
+{
+    int64_t most = 0;
+    int64_t all  = 0;
+
+    for (int i = 0; i < n; i++) {
+        most = pages[i] > most ? pages[i] : most;
+        all += pages[i];
+    }
+    return all > 0 ? (double)most * n / (double)all : 0;
+}
+
+static void add_request(const pl_engine_config_t *config,
+                        const pl_record_t *record, const pl_slo_t *slo,
+                        pl_detail_t *detail)
+{
+    int32_t hit = record->device_hit_tokens + record->host_hit_tokens +
+                  record->storage_hit_tokens;
+    int64_t cold;
+
+    if (!pl_metrics_counts(record)) {
+        return;
+    }
+    detail->n_good += keeps(record, PL_METRIC_TTFT, slo->ttft_ns) &&
+                      keeps(record, PL_METRIC_TPOT, slo->tpot_ns) &&
+                      keeps(record, PL_METRIC_E2E, slo->e2e_ns);
+    detail->whole_pages += record->prompt_tokens / config->page_tokens;
+    detail->hit_pages += hit / config->page_tokens;
+    cold = pl_cost_prompt_ns(&config->costs, config->n_prefill,
+                             config->chunk_tokens, 0, record->prompt_tokens);
+    detail->cold_ns += cold;
+    detail->saved_ns +=
+        cold - pl_cost_prompt_ns(&config->costs, config->n_prefill,
+                                 config->chunk_tokens, hit,
+                                 record->prompt_tokens);
+}
+
+static int64_t recomputed(const pl_engine_t *engine,
+                          const pl_metrics_t *metrics)
+{
+    int64_t pages = 0;
+
+    for (int miss = 0; miss < PL_MISSES; miss++) {
+        pages += (miss != PL_MISS_NEW) && (miss != PL_MISS_LAST)
+                     ? metrics->miss_pages[miss]
+                     : 0;
+    }
+    return pages * pl_engine_config(engine)->page_tokens +
+           pl_engine_counters(engine)->prefill_tokens -
+           metrics->computed_tokens;
+}
+
+pl_status_t pl_detail_make(const pl_engine_t *engine,
+                           const pl_metrics_t *metrics, const pl_slo_t *slo,
+                           pl_detail_t *detail_p)
+{
+    const pl_engine_config_t *config     = pl_engine_config(engine);
+    const pl_engine_counters_t *counters = pl_engine_counters(engine);
+    int lanes                            = pl_engine_lanes(engine);
+    pl_detail_t detail                   = {0};
+
+    for (int32_t i = 0; i < pl_engine_n_requests(engine); i++) {
+        add_request(config, pl_engine_record(engine, i), slo, &detail);
+    }
+    detail.recomputed_tokens = recomputed(engine, metrics);
+    detail.rank_imbalance = imbalance(counters->rank_pages, config->n_prefill);
+    detail.load_imbalance = imbalance(counters->load_pages, lanes);
+    detail.backup_imbalance = imbalance(counters->backup_pages, lanes);
+    PL_TRY(spread_gaps(engine, &detail.itl));
+    *detail_p = detail;
+    return PL_OK;
+}
