@@ -72,6 +72,11 @@ static const pl_verb_t VERBS[] = {
      .bit     = PL_VERB_RUN,
      .ranked  = true,
      .run     = pl_cli_run},
+    {.name    = "sim",
+     .summary = "the same in virtual time, without bytes: a whole trace in "
+                "seconds",
+     .bit     = PL_VERB_SIM,
+     .run     = pl_cli_sim},
     {.name      = "trace stats",
      .operands  = "FILE",
      .summary   = "what is in a trace, and what any cache could hit of it",

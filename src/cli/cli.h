@@ -55,5 +55,6 @@ int pl_cli_check(const pl_cli_t *cli);
 int pl_cli_compare(const pl_cli_t *cli);
 int pl_cli_export(const pl_cli_t *cli);
 int pl_cli_size(const pl_cli_t *cli);
+int pl_cli_sim(const pl_cli_t *cli);
 
 #endif /* PL_CLI_CLI_H */

@@ -41,6 +41,8 @@ static bool decides(const pl_option_t *option, uint32_t verb)
     return ((option->verbs & verb) != 0) &&
            (option->recorded || (strcmp(option->name, "trace") == 0) ||
             (strcmp(option->name, "merge") == 0) ||
+            (strcmp(option->name, "hardware") == 0) ||
+            (strcmp(option->name, "calibrate") == 0) ||
             (strcmp(option->name, "storage") == 0) ||
             (strcmp(option->name, "from") == 0));
 }

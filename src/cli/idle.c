@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/planned.h"
+
 /* ---- when ---- */
 
 static bool has_model(const pl_cli_t *cli, const pl_options_t *defaults)
@@ -11,15 +13,40 @@ static bool has_model(const pl_cli_t *cli, const pl_options_t *defaults)
     return cli->options.executor == PL_OPT_EXECUTOR_MODEL;
 }
 
+/* Is virtual time that of a model on some hardware? */
+static bool is_planned(const pl_cli_t *cli, const pl_options_t *defaults)
+{
+    (void)defaults;
+    return pl_cli_is_planned(&cli->options);
+}
+
+static bool is_not_planned(const pl_cli_t *cli, const pl_options_t *defaults)
+{
+    return !is_planned(cli, defaults);
+}
+
 static bool has_no_model(const pl_cli_t *cli, const pl_options_t *defaults)
 {
-    return !has_model(cli, defaults);
+    return !has_model(cli, defaults) && !is_planned(cli, defaults);
 }
 
 static bool has_no_bytes(const pl_cli_t *cli, const pl_options_t *defaults)
 {
     (void)defaults;
-    return cli->options.executor == PL_OPT_EXECUTOR_COST;
+    return (cli->verb->bit == PL_VERB_SIM) ||
+           (cli->options.executor == PL_OPT_EXECUTOR_COST);
+}
+
+/* Are pages other ones than the stamp options say? */
+static bool has_model_pages(const pl_cli_t *cli, const pl_options_t *defaults)
+{
+    return has_model(cli, defaults) ||
+           (is_planned(cli, defaults) && has_no_bytes(cli, defaults));
+}
+
+static bool computes_nothing(const pl_cli_t *cli, const pl_options_t *defaults)
+{
+    return has_no_bytes(cli, defaults) && is_not_planned(cli, defaults);
 }
 
 static bool is_alone(const pl_cli_t *cli, const pl_options_t *defaults)
@@ -31,7 +58,9 @@ static bool is_alone(const pl_cli_t *cli, const pl_options_t *defaults)
 static bool has_one_lane(const pl_cli_t *cli, const pl_options_t *defaults)
 {
     (void)defaults;
-    return cli->options.ranks - cli->options.decode_ranks == 1;
+    return cli->verb->bit == PL_VERB_SIM
+               ? cli->options.cp <= 1
+               : cli->options.ranks - cli->options.decode_ranks == 1;
 }
 
 static bool has_no_host(const pl_cli_t *cli, const pl_options_t *defaults)
@@ -111,41 +140,48 @@ static bool writes_no_tokens(const pl_cli_t *cli, const pl_options_t *defaults)
 
 /* ---- which ---- */
 
+enum { PLANS = PL_VERB_RUN | PL_VERB_SIM };
+
 /* What cannot be together at all is refused (options.c); a snapshot is never
  * repaired, which check says where it finds something. */
 static const pl_idle_option_t OPTIONS[] = {
     {PL_VERB_RUN, "timeout", is_alone, "one rank waits for nobody"},
     {PL_VERB_RUN, "device", has_no_bytes,
      "--executor cost has no bytes to keep"},
-    {PL_VERB_RUN, "model", has_no_bytes,
-     "--executor cost computes none; its pages are those of --stamp-layers "
-     "and --stamp-row-bytes"},
-    {PL_VERB_RUN, "kv-dtype", has_no_model,
+    {PLANS, "model", computes_nothing,
+     "without --hardware none is computed, and pages are those of "
+     "--stamp-layers and --stamp-row-bytes"},
+    {PLANS, "ep", is_not_planned, "it is for the cost table of --hardware"},
+    {PLANS, "weight-dtype", is_not_planned,
+     "it is for the cost table of --hardware"},
+    {PLANS, "materialize", is_not_planned,
+     "it is for the cost table of --hardware"},
+    {PLANS, "kv-dtype", has_no_model,
      "only a model's KV has types; add --model"},
-    {PL_VERB_RUN, "stamp-layers", has_model, "it is for runs without --model"},
-    {PL_VERB_RUN, "stamp-row-bytes", has_model,
+    {PLANS, "stamp-layers", has_model_pages, "it is for runs without --model"},
+    {PLANS, "stamp-row-bytes", has_model_pages,
      "it is for runs without --model"},
-    {PL_VERB_RUN, "prefetch-policy", has_no_storage,
+    {PLANS, "prefetch-policy", has_no_storage,
      "there is no storage tier; add --storage or --from"},
-    {PL_VERB_RUN, "prefetch-threshold", has_no_storage,
+    {PLANS, "prefetch-threshold", has_no_storage,
      "there is no storage tier; add --storage or --from"},
-    {PL_VERB_RUN, "ownership", has_one_lane,
+    {PLANS, "ownership", has_one_lane,
      "one prefill rank has all pages by any rule"},
-    {PL_VERB_RUN, "write-policy", has_no_host,
+    {PLANS, "write-policy", has_no_host,
      "there is no host tier; see --host-pages"},
-    {PL_VERB_RUN, "hot-threshold", has_no_host,
+    {PLANS, "hot-threshold", has_no_host,
      "there is no host tier; see --host-pages"},
-    {PL_VERB_RUN, "hot-threshold", copies_all,
+    {PLANS, "hot-threshold", copies_all,
      "it is for --write-policy write_through_selective"},
-    {PL_VERB_RUN, "load-threshold", has_no_host,
+    {PLANS, "load-threshold", has_no_host,
      "there is no host tier; see --host-pages"},
     {PL_VERB_RUN, "verify", has_no_bytes,
      "--executor cost has no bytes to check"},
-    {PL_VERB_RUN, "snapshot-keep", has_no_series,
+    {PLANS, "snapshot-keep", has_no_series,
      "it is about those on the way; add --snapshot-every"},
     {PL_VERB_RUN, "tokens-out", has_no_bytes,
      "--executor cost has no tokens to write"},
-    {PL_VERB_RUN, "events", has_no_snapshot,
+    {PLANS, "events", has_no_snapshot,
      "events go to a snapshot; add --snapshot"},
     {PL_VERB_INSPECT, "tier", is_no_page, "it is for `page G`"},
     {PL_VERB_BENCH, "seed", draws_nothing, "kernels draw nothing from it"},
@@ -187,7 +223,7 @@ static pl_status_t note_option(const pl_cli_t *cli,
     char *is                  = NULL;
     pl_status_t status;
 
-    if ((option == NULL) || (idle->verb != cli->verb->bit) ||
+    if ((option == NULL) || ((idle->verb & cli->verb->bit) == 0) ||
         (strcmp(*noted, idle->option) == 0) || !idle->is_idle(cli, defaults)) {
         return PL_OK;
     }

@@ -7,7 +7,7 @@
  .help  = "The requests: Mooncake, Bailian or token JSONL, agentic "
           "sessions, CSV of lengths; packed by gzip or zstd or not. Told "
           "apart by content.",
- .verbs = PL_VERB_RUN | PL_VERB_TRACE_STATS,
+ .verbs = PLANS | PL_VERB_TRACE_STATS,
  AT(trace)},
     {.group = "trace",
      .name  = "merge",
@@ -80,7 +80,7 @@
      .help     = "Requests arrive when the trace says, or all at time 0; "
                  "those that wait for others when these have ended.",
      WORDS("trace", "none"),
-     .verbs    = RUN,
+     .verbs    = PLANS,
      .recorded = true,
      AT(pace)},
     {.group    = "trace",
@@ -91,7 +91,7 @@
      .help     = "Generate at most so many tokens a request; 0 is no cap.",
      .min      = 0,
      .max      = INT32_MAX,
-     .verbs    = RUN,
+     .verbs    = PLANS,
      .recorded = true,
      AT(max_new)},
     {.group    = "trace",
@@ -102,7 +102,7 @@
                  "the same run.",
      .min      = 0,
      .max      = INT64_MAX,
-     .verbs    = RANKED | PL_VERB_BENCH | WRITES_TRACE,
+     .verbs    = RANKED | PL_VERB_SIM | PL_VERB_BENCH | WRITES_TRACE,
      .recorded = true,
      AT(seed)},
     {.group    = "trace",

@@ -10,13 +10,21 @@
     }
 
 /* The order of the PL_VERB_ bits. */
-static const char *const VERB_NAMES[] = {"run",           "trace stats",
-                                         "doctor",        "inspect",
-                                         "bench",         "compare",
-                                         "export",        "check",
-                                         "size",          "bench transfer",
-                                         "trace convert", "trace make",
-                                         "bench prefill", NULL};
+static const char *const VERB_NAMES[] = {"run",
+                                         "trace stats",
+                                         "doctor",
+                                         "inspect",
+                                         "bench",
+                                         "compare",
+                                         "export",
+                                         "check",
+                                         "size",
+                                         "bench transfer",
+                                         "trace convert",
+                                         "trace make",
+                                         "bench prefill",
+                                         "sim",
+                                         NULL};
 
 /* Variables with our prefix that are no options. */
 static const char *const RESERVED[] = {"PAGELANE_NVTX",
@@ -28,14 +36,17 @@ static const char *const RESERVED[] = {"PAGELANE_NVTX",
                                        NULL};
 
 enum {
-    RUN          = PL_VERB_RUN,
-    PREFILL      = PL_VERB_BENCH_PREFILL,
-    RANKED       = PL_VERB_RUN | PL_VERB_BENCH_TRANSFER | PREFILL,
-    TRACED       = PL_VERB_RUN | PL_VERB_TRACE_STATS | PL_VERB_TRACE_CONVERT,
+    RUN     = PL_VERB_RUN,
+    PREFILL = PL_VERB_BENCH_PREFILL,
+    RANKED  = PL_VERB_RUN | PL_VERB_BENCH_TRANSFER | PREFILL,
+    TRACED =
+        PL_VERB_RUN | PL_VERB_TRACE_STATS | PL_VERB_TRACE_CONVERT | PL_VERB_SIM,
+    PLANS        = PL_VERB_RUN | PL_VERB_SIM,
     WRITES_TRACE = PL_VERB_TRACE_CONVERT | PL_VERB_TRACE_MAKE,
     ALL = PL_VERB_RUN | PL_VERB_TRACE_STATS | PL_VERB_DOCTOR | PL_VERB_INSPECT |
           PL_VERB_BENCH | PL_VERB_COMPARE | PL_VERB_EXPORT | PL_VERB_CHECK |
-          PL_VERB_SIZE | PL_VERB_BENCH_TRANSFER | WRITES_TRACE | PREFILL
+          PL_VERB_SIZE | PL_VERB_BENCH_TRANSFER | WRITES_TRACE | PREFILL |
+          PL_VERB_SIM
 };
 
 static const pl_option_t OPTIONS[] = {
@@ -64,7 +75,7 @@ static const pl_option_t OPTIONS[] = {
                  "prefill ranks decode too.",
      .min      = 0,
      .max      = 100000,
-     .verbs    = RUN,
+     .verbs    = PLANS,
      .recorded = true,
      AT(decode_ranks)},
     {.group    = "ranks and hardware",
@@ -121,10 +132,10 @@ static const pl_option_t OPTIONS[] = {
      .unit  = "folder",
      .help  = "A checkpoint: config.json and safetensors of a GLM-5 or "
               "DeepSeek-V3.2 model; with --weights, its config.json is enough. "
-              "Weights are replicated over ranks. `size` reads nothing but a "
-              "config.json, and it and `bench prefill` take GLM-5, GLM-5.2 or "
-              "DeepSeek-V3.2.",
-     .verbs = RUN | PL_VERB_SIZE | PREFILL,
+              "Weights are replicated over ranks. `size`, `sim` and `run` "
+              "without bytes read nothing but a config.json; they and `bench "
+              "prefill` take GLM-5, GLM-5.2 or DeepSeek-V3.2.",
+     .verbs = PLANS | PL_VERB_SIZE | PREFILL,
      AT(model)},
     {.group = "executor",
      .name  = "weights",
@@ -141,7 +152,7 @@ static const pl_option_t OPTIONS[] = {
      .help     = "How a model's KV rows are stored, and read by attention. "
                  "`size` wants bf16 or fp8.",
      WORDS("f32", "bf16", "fp8"),
-     .verbs    = RUN | PL_VERB_SIZE | PREFILL,
+     .verbs    = PLANS | PL_VERB_SIZE | PREFILL,
      .recorded = true,
      AT(kv_dtype)},
     {.group    = "executor",
@@ -152,7 +163,7 @@ static const pl_option_t OPTIONS[] = {
      .help     = "Layers of the stamp executor.",
      .min      = 1,
      .max      = 1024,
-     .verbs    = RUN,
+     .verbs    = PLANS,
      .recorded = true,
      AT(stamp_layers)},
     {.group    = "executor",
@@ -163,7 +174,7 @@ static const pl_option_t OPTIONS[] = {
      .help     = "Bytes that one token takes in a layer of a store.",
      .min      = 8,
      .max      = 65536,
-     .verbs    = RUN,
+     .verbs    = PLANS,
      .recorded = true,
      AT(stamp_row_bytes)},
 
@@ -187,7 +198,7 @@ static const pl_option_t OPTIONS[] = {
                  "of the page size.",
      .min      = 1,
      .max      = 1 << 24,
-     .verbs    = RUN | PREFILL,
+     .verbs    = PLANS | PREFILL,
      .recorded = true,
      AT(chunk)},
     {.group    = "pages and batches",
@@ -199,7 +210,7 @@ static const pl_option_t OPTIONS[] = {
                  "unlimited needs --executor cost, here and below.",
      .min      = 2,
      .max      = INT32_MAX,
-     .verbs    = RUN,
+     .verbs    = PLANS,
      .recorded = true,
      AT(device_pages)},
     {.group    = "pages and batches",
@@ -210,7 +221,7 @@ static const pl_option_t OPTIONS[] = {
      .help     = "Host tier per prefill rank; 0 is none.",
      .min      = 0,
      .max      = INT32_MAX,
-     .verbs    = RUN,
+     .verbs    = PLANS,
      .recorded = true,
      AT(host_pages)},
     {.group    = "pages and batches",
@@ -223,7 +234,7 @@ static const pl_option_t OPTIONS[] = {
                  "--host-pages; in `size`, 0 is none.",
      .min      = 0,
      .max      = INT64_MAX,
-     .verbs    = RUN | PL_VERB_SIZE,
+     .verbs    = PLANS | PL_VERB_SIZE,
      .recorded = true,
      AT(host_gb)},
     {.group    = "pages and batches",
@@ -234,7 +245,7 @@ static const pl_option_t OPTIONS[] = {
      .help     = "Pool of a rank that decodes, one scratch page included.",
      .min      = 2,
      .max      = INT32_MAX,
-     .verbs    = RUN,
+     .verbs    = PLANS,
      .recorded = true,
      AT(decode_pages)},
     {.group    = "pages and batches",
@@ -246,7 +257,7 @@ static const pl_option_t OPTIONS[] = {
                  "put off; 0 is none.",
      .min      = 0,
      .max      = INT32_MAX,
-     .verbs    = RUN,
+     .verbs    = PLANS,
      .recorded = true,
      AT(decode_host_pages)},
     {.group    = "pages and batches",
@@ -258,7 +269,7 @@ static const pl_option_t OPTIONS[] = {
                  "decodes.",
      .min      = 1,
      .max      = 1 << 20,
-     .verbs    = RUN,
+     .verbs    = PLANS,
      .recorded = true,
      AT(max_batch)},
 
@@ -281,7 +292,7 @@ static const pl_option_t OPTIONS[] = {
                  "stands alone for a tier without a folder, and 0 for none.",
      .min      = 0,
      .max      = INT32_MAX,
-     .verbs    = RUN,
+     .verbs    = PLANS,
      .recorded = true,
      AT(storage_pages)},
     {.group    = "storage tier",
@@ -293,7 +304,7 @@ static const pl_option_t OPTIONS[] = {
                  "--storage-pages.",
      .min      = 0,
      .max      = INT64_MAX,
-     .verbs    = RUN,
+     .verbs    = PLANS,
      .recorded = true,
      AT(storage_gb)},
     {.group    = "storage tier",
@@ -304,7 +315,7 @@ static const pl_option_t OPTIONS[] = {
                  "are there; or for a second and a quarter of one for each "
                  "1,024 tokens, in virtual time. Needs a storage tier.",
      WORDS("best_effort", "wait_complete", "timeout"),
-     .verbs    = RUN,
+     .verbs    = PLANS,
      .recorded = true,
      AT(prefetch_policy)},
     {.group    = "storage tier",
@@ -316,7 +327,7 @@ static const pl_option_t OPTIONS[] = {
                  "storage tier.",
      .min      = 0,
      .max      = INT32_MAX,
-     .verbs    = RUN,
+     .verbs    = PLANS,
      .recorded = true,
      AT(prefetch_threshold)},
     {.group = "storage tier",
@@ -346,9 +357,30 @@ static const pl_option_t OPTIONS[] = {
      .kind  = PL_OPTION_STRING,
      .unit  = "name or file",
      .help = "The device: B200, B300, H100, H200, H20, H20-3e, Xeon-8480, or a "
-             "file as docs/size.md describes it.",
-     .verbs = PL_VERB_SIZE,
+             "file as docs/size.md describes it. In `sim` and `run` with "
+             "--model: virtual time is what both make of it (docs/sim.md), "
+             "instead of a fixed table.",
+     .verbs = PLANS | PL_VERB_SIZE,
      AT(hardware)},
+    {.group = "what fits",
+     .name  = "calibrate",
+     .kind  = PL_OPTION_STRING,
+     .unit  = "file",
+     .help  = "What `bench --json` printed: rates measured win over those of "
+              "--hardware.",
+     .verbs = PLANS,
+     AT(calibrate)},
+    {.group    = "what fits",
+     .name     = "materialize",
+     .kind     = PL_OPTION_CHOICE,
+     .fallback = "first",
+     .help     = "In the cost table of --hardware: pages of other ranks are "
+                 "brought first, and then the layer is computed; or ahead, "
+                 "while the layer before is computed.",
+     WORDS("first", "ahead"),
+     .verbs    = PLANS,
+     .recorded = true,
+     AT(materialize)},
     {.group    = "what fits",
      .name     = "gpus",
      .kind     = PL_OPTION_INTEGER,
@@ -364,21 +396,24 @@ static const pl_option_t OPTIONS[] = {
      .kind     = PL_OPTION_INTEGER,
      .fallback = "0",
      .unit     = "GPUs",
-     .help     = "GPUs of a context-parallel group; 0 is all.",
+     .help     = "GPUs of a context-parallel group, each a lane; 0 is all, in "
+                 "`sim` one.",
      .min      = 0,
      .max      = PL_MAX_RANKS,
-     .verbs    = PL_VERB_SIZE,
+     .verbs    = PL_VERB_SIM | PL_VERB_SIZE,
      AT(cp)},
     {.group    = "what fits",
      .name     = "ep",
      .kind     = PL_OPTION_INTEGER,
      .fallback = "0",
      .unit     = "GPUs",
-     .help     = "GPUs that share the routed experts; 0 is all. What is no "
-                 "routed expert is on every GPU.",
+     .help     = "GPUs that share the routed experts; 0 is all, of those that "
+                 "prefill in `sim` and `run`. What is no routed expert is on "
+                 "every GPU.",
      .min      = 0,
      .max      = 1000000,
-     .verbs    = PL_VERB_SIZE,
+     .verbs    = PLANS | PL_VERB_SIZE,
+     .recorded = true,
      AT(ep)},
     {.group    = "what fits",
      .name     = "mem-fraction",
@@ -397,7 +432,8 @@ static const pl_option_t OPTIONS[] = {
      .help     = "How weights are stored: fp8 with a scale for 128 x 128 of "
                  "them, or bf16.",
      WORDS("fp8", "bf16"),
-     .verbs = PL_VERB_SIZE,
+     .verbs    = PLANS | PL_VERB_SIZE,
+     .recorded = true,
      AT(weight_dtype)},
     {.group    = "what fits",
      .name     = "mtp-layers",
@@ -485,7 +521,7 @@ static const pl_option_t OPTIONS[] = {
                  "interleave:K (runs of K pages in turn). With replicated every "
                  "rank keeps all pages; they are computed as with zigzag. "
                  "`bench prefill` takes both: zigzag beside replicated.",
-     .verbs    = RUN | PREFILL,
+     .verbs    = PLANS | PREFILL,
      .recorded = true,
      AT(ownership_text)},
     {.group    = "policies",
@@ -497,7 +533,7 @@ static const pl_option_t OPTIONS[] = {
              "bound, no policy to serve with.",
      WORDS("lru", "lfu", "slru", "fifo", "s3fifo", "sieve", "lane-aware",
            "belady"),
-     .verbs    = RUN,
+     .verbs    = PLANS,
      .recorded = true,
      AT(evict)},
     {.group    = "policies",
@@ -507,7 +543,7 @@ static const pl_option_t OPTIONS[] = {
      .help     = "When pages are copied to the host: as they are made, from "
                  "the hot threshold on, or when they are evicted.",
      WORDS("write_through", "write_through_selective", "write_back"),
-     .verbs    = RUN,
+     .verbs    = PLANS,
      .recorded = true,
      AT(write_policy)},
     {.group    = "policies",
@@ -518,7 +554,7 @@ static const pl_option_t OPTIONS[] = {
      .help     = "Hits from which write_through_selective copies a node.",
      .min      = 1,
      .max      = INT32_MAX,
-     .verbs    = RUN,
+     .verbs    = PLANS,
      .recorded = true,
      AT(hot_threshold)},
     {.group    = "policies",
@@ -529,7 +565,7 @@ static const pl_option_t OPTIONS[] = {
      .help     = "A host hit of fewer tokens is computed anew.",
      .min      = 0,
      .max      = INT32_MAX,
-     .verbs    = RUN,
+     .verbs    = PLANS,
      .recorded = true,
      AT(load_threshold)},
 
@@ -550,7 +586,7 @@ static const pl_option_t OPTIONS[] = {
      .unit     = "fault",
      .help     = "Break something on purpose: POINT[=ACTION][@WHEN]; may be "
                  "given several times. `--inject help` lists points and WHENs.",
-     .verbs    = RUN,
+     .verbs    = PLANS,
      .recorded = true,
      AT(inject)},
     {.group    = "checks",
@@ -562,16 +598,24 @@ static const pl_option_t OPTIONS[] = {
                  "from the seed.",
      .min      = 0,
      .max      = 1000,
-     .verbs    = RUN,
+     .verbs    = PLANS,
      .recorded = true,
      AT(explore)},
 
+    {.group = "output",
+     .name  = "slo",
+     .kind  = PL_OPTION_STRING,
+     .unit  = "limits",
+     .help  = "Limits that a request keeps to count for request_goodput, such "
+              "as ttft:2s,tpot:50ms,e2e:1min; mean times, of those it has.",
+     .verbs = PLANS,
+     AT(slo_text)},
     {.group = "output",
      .name  = "snapshot",
      .kind  = PL_OPTION_STRING,
      .unit  = "file",
      .help  = "Write an HDF5 snapshot at the end.",
-     .verbs = RUN,
+     .verbs = PLANS,
      AT(snapshot)},
     {.group = "output",
      .name  = "snapshot-every",
@@ -580,7 +624,7 @@ static const pl_option_t OPTIONS[] = {
      .help  = "Also write one whenever so many requests more have finished, or "
               "so much time of day has passed: F.0001.h5, F.0002.h5, ... beside "
               "--snapshot F.h5. They decide nothing in the run.",
-     .verbs = RUN,
+     .verbs = PLANS,
      AT(snapshot_every)},
     {.group    = "output",
      .name     = "snapshot-keep",
@@ -591,7 +635,7 @@ static const pl_option_t OPTIONS[] = {
                  "is whole.",
      .min      = 1,
      .max      = 1000000,
-     .verbs    = RUN,
+     .verbs    = PLANS,
      AT(snapshot_keep)},
     {.group = "output",
      .name  = "expect",
@@ -617,7 +661,7 @@ static const pl_option_t OPTIONS[] = {
      .help     = "Events in the snapshot: none, the newest N, or all. What "
                  "looks back to the beginning needs all: inspect's page and "
                  "why.",
-     .verbs    = RUN,
+     .verbs    = PLANS,
      .recorded = true,
      AT(events_text)},
     {.group    = "output",

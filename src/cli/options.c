@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "engine/event_log.h"
+#include "sim/detail.h"
 
 enum { LARGEST_CONFIG = 1 << 20 };
 
@@ -295,7 +296,8 @@ static pl_status_t check_executor(pl_options_t *o, const pl_log_t *log)
                "--model");
         return PL_ERR_ARGUMENT;
     }
-    if ((o->executor == PL_OPT_EXECUTOR_STAMP) && (o->model != NULL)) {
+    if ((o->executor == PL_OPT_EXECUTOR_STAMP) && (o->model != NULL) &&
+        (o->hardware == NULL)) {
         pl_log(log, PL_LOG_ERROR,
                "option --model: --executor stamp computes none; leave one of "
                "them out");
@@ -399,8 +401,8 @@ static pl_status_t check_hardware(const pl_options_t *o, const pl_log_t *log)
 {
     bool is_cuda = o->device == PL_OPT_DEVICE_CUDA;
 
-    if (is_cuda && ((o->comm == PL_OPT_COMM_LOCAL) ||
-                    (o->comm == PL_OPT_COMM_MPI))) {
+    if (is_cuda &&
+        ((o->comm == PL_OPT_COMM_LOCAL) || (o->comm == PL_OPT_COMM_MPI))) {
         return refuse(log, "option --device cuda: --comm local and mpi move "
                            "host memory; use --comm auto, peer or nccl");
     }
@@ -411,12 +413,39 @@ static pl_status_t check_hardware(const pl_options_t *o, const pl_log_t *log)
     return PL_OK;
 }
 
+/* Whose time is taken, and what it is held against. */
+static pl_status_t check_times(pl_options_t *o, const pl_log_t *log)
+{
+    pl_slo_t slo = {0};
+
+    if ((o->hardware != NULL) && (o->model == NULL)) {
+        return refuse(log, "option --hardware: what does it compute? name the "
+                           "model with --model, or leave it out");
+    }
+    if ((o->hardware == NULL) && (o->calibrate != NULL)) {
+        return refuse(log, "option --calibrate: of which device? name it with "
+                           "--hardware");
+    }
+    if ((o->slo_text != NULL) && !pl_slo_parse(o->slo_text, &slo)) {
+        pl_log(log, PL_LOG_ERROR,
+               "option --slo: cannot use '%.80s'; expected limits of ttft, "
+               "tpot or e2e in ms, s or min, such as ttft:2s,tpot:50ms",
+               o->slo_text);
+        return PL_ERR_ARGUMENT;
+    }
+    o->slo_ttft_ns = slo.ttft_ns;
+    o->slo_tpot_ns = slo.tpot_ns;
+    o->slo_e2e_ns  = slo.e2e_ns;
+    return PL_OK;
+}
+
 pl_status_t pl_options_check(pl_options_t *options, const pl_log_t *log)
 {
     const pl_options_t *o = options;
     int64_t lanes;
 
     PL_TRY(check_executor(options, log));
+    PL_TRY(check_times(options, log));
     PL_TRY(pl_options_check_ranks(o, log));
     PL_TRY(check_hardware(o, log));
     lanes = o->ranks - o->decode_ranks;

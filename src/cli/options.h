@@ -30,7 +30,8 @@ enum {
     PL_VERB_BENCH_TRANSFER = 1 << 9,
     PL_VERB_TRACE_CONVERT  = 1 << 10,
     PL_VERB_TRACE_MAKE     = 1 << 11,
-    PL_VERB_BENCH_PREFILL  = 1 << 12
+    PL_VERB_BENCH_PREFILL  = 1 << 12,
+    PL_VERB_SIM            = 1 << 13
 };
 
 /* Values of choices: indices into the words of the table. */
@@ -63,6 +64,7 @@ enum {
 };
 enum { PL_OPT_TIER_DEVICE, PL_OPT_TIER_HOST };
 enum { PL_OPT_WEIGHTS_FP8, PL_OPT_WEIGHTS_BF16 };
+enum { PL_OPT_MATERIALIZE_FIRST, PL_OPT_MATERIALIZE_AHEAD };
 enum { PL_OPT_VERIFY_OFF, PL_OPT_VERIFY_DIGEST, PL_OPT_VERIFY_FULL };
 
 typedef struct pl_options {
@@ -123,8 +125,10 @@ typedef struct pl_options {
     char *from;                 /* folder, or snapshot */
     bool resume;
 
-    /* size */
-    char *hardware; /* a name, or a file */
+    /* size, sim */
+    char *hardware;      /* a name, or a file */
+    char *calibrate;     /* file */
+    int32_t materialize; /* PL_OPT_MATERIALIZE_ */
     int64_t gpus;
     int64_t cp;             /* GPUs of a group; 0: all */
     int64_t ep;             /* GPUs that share the experts; 0: all */
@@ -147,6 +151,8 @@ typedef struct pl_options {
     int32_t write_policy;
     int64_t hot_threshold;  /* hits */
     int64_t load_threshold; /* tokens */
+
+    char *slo_text;
 
     /* checks */
     int32_t verify; /* PL_OPT_VERIFY_ */
@@ -172,7 +178,8 @@ typedef struct pl_options {
     /* Not options: what pl_options_check made of ownership_text and
      * events_text. */
     pl_ownership_t ownership;
-    int64_t most_events; /* 0 none; PL_EVENTS_ALL */
+    int64_t most_events;                          /* 0 none; PL_EVENTS_ALL */
+    int64_t slo_ttft_ns, slo_tpot_ns, slo_e2e_ns; /* of slo_text; 0: no limit */
     /* The same of snapshot_every: one of them is > 0 if it is given. */
     int64_t snapshot_every_requests, snapshot_every_ns;
 } pl_options_t;

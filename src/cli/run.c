@@ -17,6 +17,7 @@
 #include "cli/exit_status.h"
 #include "cli/hardware.h"
 #include "cli/idle.h"
+#include "cli/planned.h"
 #include "cli/run_files.h"
 #include "cli/run_model.h"
 #include "cli/run_notes.h"
@@ -314,6 +315,7 @@ static pl_status_t fill_params(run_t *run)
     }
     run->storage.cli = run->cli;
     run->storage.log = log_of_rank0(run);
+    PL_TRY(pl_cli_plan(o, log_of_rank0(run), params));
     PL_TRY(pl_run_storage_sizes(&run->storage, params));
     return parse_injections(run);
 }
@@ -416,8 +418,8 @@ static pl_status_t prepare(run_t *run)
     const pl_options_t *o = &run->cli->options;
 
     PL_TRY(pl_cli_command(run->cli, &run->command));
-    if (run->cli->world.rank == 0) {
-        PL_TRY(pl_idle_note(run->cli));
+    if (run->cli->verb->ranked && (run->cli->world.rank == 0)) {
+        PL_TRY(pl_idle_note(run->cli)); /* of others cli.c has */
     }
     if (o->executor == PL_OPT_EXECUTOR_MODEL) {
         PL_TRY(pl_cli_model_open(run->cli, &run->model));

@@ -4,13 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/json.h"
+#include "cli/planned.h"
 #include "cli/table.h"
-#include "sim/presets.h"
 #include "sim/size.h"
 
 #define MOST_HOST_BYTES (INT64_C(1) << 53) /* keeps all products in 64 bits */
@@ -70,65 +69,6 @@ static pl_status_t refuse(const sizing_t *sizing, const char *format, ...)
 }
 
 /* ---- what is asked for ---- */
-
-/* *preset_p: the preset of that name; NULL: it is a path. */
-static pl_status_t find_preset(const sizing_t *sizing, pl_preset_kind_t kind,
-                               const char *option, const char *name,
-                               const pl_preset_t **preset_p)
-{
-    const pl_preset_t *preset = pl_preset_find(kind, name);
-    pl_text_t names           = {0};
-    pl_status_t status        = PL_OK;
-
-    if ((preset == NULL) && (access(name, F_OK) != 0)) {
-        for (size_t i = 0; pl_preset_at(kind, i) != NULL; i++) {
-            pl_text_add(&names, "%s%s", i == 0 ? "" : ", ",
-                        pl_preset_at(kind, i)->name);
-        }
-        status = refuse(sizing,
-                        "option --%s '%.200s': neither a file that is there "
-                        "nor one of %s",
-                        option, name, names.bytes == NULL ? "" : names.bytes);
-        pl_text_free(&names);
-    }
-    *preset_p = preset;
-    return status;
-}
-
-static pl_status_t read_model(sizing_t *sizing)
-{
-    const char *name          = sizing->options->model;
-    const pl_preset_t *preset = NULL;
-
-    if (name == NULL) {
-        return refuse(sizing, "option --model is missing; give a config.json, "
-                              "or a name such as GLM-5.2");
-    }
-    PL_TRY(find_preset(sizing, PL_PRESET_MODEL, "model", name, &preset));
-    sizing->model_name = preset == NULL ? name : preset->name;
-    if (preset == NULL) {
-        return pl_model_config_read(name, sizing->log, &sizing->model);
-    }
-    return pl_model_config_parse(preset->name, (const char *)preset->text,
-                                 preset->n_bytes, sizing->log, &sizing->model);
-}
-
-static pl_status_t read_hardware(sizing_t *sizing)
-{
-    const char *name          = sizing->options->hardware;
-    const pl_preset_t *preset = NULL;
-
-    if (name == NULL) {
-        return refuse(sizing, "option --hardware is missing; give a name such "
-                              "as H200, or a file");
-    }
-    PL_TRY(find_preset(sizing, PL_PRESET_HARDWARE, "hardware", name, &preset));
-    if (preset == NULL) {
-        return pl_hardware_read(name, sizing->log, &sizing->hardware);
-    }
-    return pl_hardware_parse(preset->name, (const char *)preset->text,
-                             preset->n_bytes, sizing->log, &sizing->hardware);
-}
 
 static pl_status_t settle_gpus(sizing_t *sizing)
 {
@@ -205,8 +145,10 @@ static pl_status_t settle_sizes(sizing_t *sizing)
 
 static pl_status_t settle(sizing_t *sizing)
 {
-    PL_TRY(read_model(sizing));
-    PL_TRY(read_hardware(sizing));
+    PL_TRY(pl_cli_read_model(sizing->options->model, sizing->log,
+                             &sizing->model, &sizing->model_name));
+    PL_TRY(pl_cli_read_hardware(sizing->options->hardware, sizing->log,
+                                &sizing->hardware));
     PL_TRY(settle_gpus(sizing));
     PL_TRY(settle_sizes(sizing));
     sizing->params.model    = &sizing->model;

@@ -3,14 +3,17 @@
 #include <stdio.h>
 
 #include "base/hash.h"
+#include "cli/planned.h"
 #include "cli/report.h"
 #include "cli/run.h"
+#include "cli/sim.h"
 
 typedef struct summary {
     const pl_cli_t *cli;
     const pl_engine_t *engine;
     const pl_run_results_t *results;
     pl_metrics_t metrics;
+    pl_detail_t detail;
     uint64_t digest; /* of all requests' KV digests, in order */
     bool has_digest;
     int64_t n_prior; /* of them, of requests that were finished before */
@@ -31,6 +34,14 @@ static void fold_digests(summary_t *s)
     }
 }
 
+/* Is virtual time what the run is for? */
+static bool is_simulated(const summary_t *s)
+{
+    return (s->cli->verb->bit == PL_VERB_SIM) ||
+           (s->cli->options.slo_text != NULL) ||
+           pl_cli_is_planned(&s->cli->options);
+}
+
 /* ---- tables ---- */
 
 static void head(const summary_t *s)
@@ -44,7 +55,8 @@ static void head(const summary_t *s)
            "%" PRId32 " tokens, chunks of %" PRId32 ", %s\n\n",
            s->metrics.n_requests, c->n_prefill, c->n_decode, c->page_tokens,
            c->chunk_tokens, ownership);
-    if (o->executor == PL_OPT_EXECUTOR_COST) {
+    if ((o->executor == PL_OPT_EXECUTOR_COST) &&
+        (s->cli->verb->bit == PL_VERB_RUN)) {
         printf("No bytes were moved (--executor cost).\n\n");
     }
 }
@@ -201,6 +213,9 @@ static pl_status_t print_tables(const summary_t *s)
     PL_TRY(print_moves(s));
     PL_TRY(print_counts(s));
     PL_TRY(pl_report_times(&s->metrics));
+    if (is_simulated(s)) {
+        PL_TRY(pl_detail_print(s->cli, s->engine, &s->metrics, &s->detail));
+    }
     print_verdict(s);
     return PL_OK;
 }
@@ -287,6 +302,9 @@ static pl_status_t print_json(const summary_t *s)
     add_cache(root, s);
     add_storage(root, s);
     add_moves(root, s);
+    if (is_simulated(s)) {
+        pl_detail_json(root, s->cli, s->engine, &s->metrics, &s->detail);
+    }
     if (s->has_digest) {
         pl_json_digest(root, "kv_digest", s->digest);
     }
@@ -296,9 +314,13 @@ static pl_status_t print_json(const summary_t *s)
 pl_status_t pl_summary_print(const pl_cli_t *cli, const pl_engine_t *engine,
                              const pl_run_results_t *results)
 {
-    summary_t s = {.cli = cli, .engine = engine, .results = results};
+    summary_t s  = {.cli = cli, .engine = engine, .results = results};
+    pl_slo_t slo = {.ttft_ns = cli->options.slo_ttft_ns,
+                    .tpot_ns = cli->options.slo_tpot_ns,
+                    .e2e_ns  = cli->options.slo_e2e_ns};
 
     PL_TRY(pl_metrics_make(engine, &s.metrics));
+    PL_TRY(pl_detail_make(engine, &s.metrics, &slo, &s.detail));
     fold_digests(&s);
     return cli->options.json ? print_json(&s) : print_tables(&s);
 }

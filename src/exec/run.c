@@ -244,7 +244,9 @@ static pl_status_t open_engine(run_rank_t *run)
     pl_event_sink_t events        = {0};
     pl_status_t status;
 
-    config.page_bytes = pl_run_page_bytes(params);
+    if (config.page_bytes == 0) {
+        config.page_bytes = pl_run_page_bytes(params);
+    }
     if (params->events != NULL) {
         events = params->events(params->events_context, run->rank);
     }

@@ -60,7 +60,8 @@ typedef struct pl_run_recorder {
 } pl_run_recorder_t;
 
 typedef struct pl_run_params {
-    pl_engine_config_t engine; /* page_bytes is filled in here */
+    pl_engine_config_t engine; /* page_bytes 0: those of the layout; others
+                                  where costs are of other pages */
     pl_engine_source_t source; /* borrowed; read by all ranks' threads */
     pl_token_reader_t prompts; /* borrowed likewise; prompt tokens only */
     const char *executor;      /* "model", "stamp", "cost" */

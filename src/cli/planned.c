@@ -1,0 +1,154 @@
+#include "cli/planned.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "sim/calibrate.h"
+#include "sim/costs.h"
+#include "sim/presets.h"
+
+/* *preset_p: the preset of that name; NULL: it is a path. */
+static pl_status_t find_preset(const pl_log_t *log, pl_preset_kind_t kind,
+                               const char *option, const char *name,
+                               const pl_preset_t **preset_p)
+{
+    const pl_preset_t *preset = pl_preset_find(kind, name);
+    pl_text_t names           = {0};
+    pl_status_t status        = PL_OK;
+
+    if ((preset == NULL) && (access(name, F_OK) != 0)) {
+        for (size_t i = 0; pl_preset_at(kind, i) != NULL; i++) {
+            pl_text_add(&names, "%s%s", i == 0 ? "" : ", ",
+                        pl_preset_at(kind, i)->name);
+        }
+        pl_log(log, PL_LOG_ERROR,
+               "option --%s '%.200s': neither a file that is there nor one of "
+               "%s",
+               option, name, names.bytes == NULL ? "" : names.bytes);
+        pl_text_free(&names);
+        status = PL_ERR_ARGUMENT;
+    }
+    *preset_p = preset;
+    return status;
+}
+
+pl_status_t pl_cli_read_model(const char *name, const pl_log_t *log,
+                              pl_model_config_t *model_p, const char **shown_p)
+{
+    const pl_preset_t *preset = NULL;
+
+    if (name == NULL) {
+        pl_log(log, PL_LOG_ERROR,
+               "option --model is missing; give a config.json, or a name such "
+               "as GLM-5.2");
+        return PL_ERR_ARGUMENT;
+    }
+    PL_TRY(find_preset(log, PL_PRESET_MODEL, "model", name, &preset));
+    *shown_p = preset == NULL ? name : preset->name;
+    if (preset == NULL) {
+        return pl_model_config_read(name, log, model_p);
+    }
+    return pl_model_config_parse(preset->name, (const char *)preset->text,
+                                 preset->n_bytes, log, model_p);
+}
+
+pl_status_t pl_cli_read_hardware(const char *name, const pl_log_t *log,
+                                 pl_hardware_t *hardware_p)
+{
+    const pl_preset_t *preset = NULL;
+
+    if (name == NULL) {
+        pl_log(log, PL_LOG_ERROR,
+               "option --hardware is missing; give a name such as H200, or a "
+               "file");
+        return PL_ERR_ARGUMENT;
+    }
+    PL_TRY(find_preset(log, PL_PRESET_HARDWARE, "hardware", name, &preset));
+    if (preset == NULL) {
+        return pl_hardware_read(name, log, hardware_p);
+    }
+    return pl_hardware_parse(preset->name, (const char *)preset->text,
+                             preset->n_bytes, log, hardware_p);
+}
+
+/* ---- the cost table ---- */
+
+bool pl_cli_is_planned(const pl_options_t *options)
+{
+    return options->hardware != NULL;
+}
+
+/* Experts over all prefill ranks, if nothing else is said. */
+static pl_status_t settle_ep(const pl_options_t *o, const pl_log_t *log,
+                             pl_costs_params_t *p)
+{
+    int64_t experts = p->model->n_experts > 0 ? p->model->n_experts : 1;
+    int64_t ep      = o->ep > 0 ? o->ep : p->n_prefill;
+
+    if (o->ep > experts) {
+        pl_log(log, PL_LOG_ERROR,
+               "option --ep %" PRId64 ": the model has %" PRId64
+               " experts; use that or fewer",
+               o->ep, experts);
+        return PL_ERR_ARGUMENT;
+    }
+    p->ep = (int32_t)(ep < experts ? ep : experts);
+    return PL_OK;
+}
+
+static pl_status_t derive(const pl_options_t *o, const pl_log_t *log,
+                          const pl_model_config_t *model,
+                          pl_run_params_t *params)
+{
+    pl_hardware_t hardware   = {0};
+    pl_measured_t measured   = {0};
+    pl_engine_config_t *e    = &params->engine;
+    pl_costs_params_t derive = {
+        .model      = model,
+        .hardware   = &hardware,
+        .measured   = &measured,
+        .n_prefill  = e->n_prefill,
+        .n_decode   = e->n_decode,
+        .replicated = e->ownership.kind == PL_OWNERSHIP_REPLICATED,
+        .ahead      = o->materialize == PL_OPT_MATERIALIZE_AHEAD,
+        .kv_dtype   = (pl_kv_dtype_t)o->kv_dtype,
+        .weight_dtype =
+            o->weight_dtype == PL_OPT_WEIGHTS_FP8 ? PL_F8_E4M3 : PL_BF16};
+    pl_store_layout_t layout =
+        pl_model_layout(model, derive.kv_dtype, e->page_tokens);
+
+    PL_TRY(pl_cli_read_hardware(o->hardware, log, &hardware));
+    if (o->calibrate != NULL) {
+        PL_TRY(pl_calibrate_read(o->calibrate, log, &measured));
+    }
+    PL_TRY(settle_ep(o, log, &derive));
+    if (o->executor == PL_OPT_EXECUTOR_COST) {
+        params->layout = layout;
+    }
+    e->page_bytes = (int64_t)pl_store_page_bytes(&layout);
+    return pl_costs_derive(&derive, &e->costs);
+}
+
+pl_status_t pl_cli_plan(const pl_options_t *options, const pl_log_t *log,
+                        pl_run_params_t *params)
+{
+    pl_model_config_t *model;
+    const char *shown = NULL;
+    pl_status_t status;
+
+    if (!pl_cli_is_planned(options)) {
+        return PL_OK;
+    }
+    model = malloc(sizeof(*model));
+    if (model == NULL) {
+        return PL_ERR_MEMORY;
+    }
+    status = pl_cli_read_model(options->model, log, model, &shown);
+    if (status == PL_OK) {
+        status = derive(options, log, model, params);
+    }
+    free(model);
+    return status;
+}

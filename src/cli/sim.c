@@ -1,0 +1,37 @@
+/* pagelane sim: a run in virtual time, in one process, whatever its ranks. */
+#include "cli/sim.h"
+
+#include "cli/exit_status.h"
+
+/* The run that it is: the engine of every run, with the executor that moves
+ * nothing, --cp prefill ranks and --decode-ranks besides. */
+static void make_run(pl_cli_t *run)
+{
+    pl_options_t *o = &run->options;
+
+    o->executor = PL_OPT_EXECUTOR_COST;
+    o->comm     = PL_OPT_COMM_LOCAL;
+    o->ranks    = (o->cp == 0 ? 1 : o->cp) + o->decode_ranks;
+    run->world  = (pl_cli_world_t){.size = 1};
+}
+
+static pl_status_t check(pl_options_t *o, const pl_log_t *log)
+{
+    if ((o->hardware != NULL) && (o->kv_dtype == PL_OPT_KV_F32)) {
+        pl_log(log, PL_LOG_ERROR,
+               "option --kv-dtype f32: engines keep KV in fewer bytes; give "
+               "bf16 or fp8");
+        return PL_ERR_ARGUMENT;
+    }
+    return pl_options_check(o, log);
+}
+
+int pl_cli_sim(const pl_cli_t *cli)
+{
+    pl_cli_t run = *cli;
+    pl_status_t status;
+
+    make_run(&run);
+    status = check(&run.options, &run.log);
+    return status == PL_OK ? pl_cli_run(&run) : pl_status_exit(status);
+}

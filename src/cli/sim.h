@@ -1,0 +1,20 @@
+/* cli/sim.h - what `pagelane sim` says beyond what a run says (sim/detail.h).
+ */
+#ifndef PL_CLI_SIM_H
+#define PL_CLI_SIM_H
+
+#include "cli/cli.h"
+#include "cli/json.h"
+#include "sim/detail.h"
+
+/* Tables on stdout.  PL_OK, PL_ERR_MEMORY, PL_ERR_IO. */
+PL_MUST_CHECK pl_status_t pl_detail_print(const pl_cli_t *cli,
+                                          const pl_engine_t *engine,
+                                          const pl_metrics_t *metrics,
+                                          const pl_detail_t *detail);
+/* The same as members of `object`, with vLLM's names where it has one. */
+void pl_detail_json(json_object *object, const pl_cli_t *cli,
+                    const pl_engine_t *engine, const pl_metrics_t *metrics,
+                    const pl_detail_t *detail);
+
+#endif /* PL_CLI_SIM_H */

@@ -1,0 +1,20 @@
+# What cannot be simulated, and what has no effect.
+sim="$PAGELANE sim --trace $DATA/mooncake_conversation_slice.jsonl --limit 1"
+check() {
+    $sim "$@" >/dev/null
+    echo "exit status $?"
+}
+check --hardware H200
+check --hardware H200 --model GLM-5.2
+check --hardware nothing --model GLM-5.2 --kv-dtype fp8
+check --hardware H200 --model nothing --kv-dtype fp8
+check --hardware H200 --model GLM-5.2 --kv-dtype fp8 --ep 257
+check --calibrate nothing
+check --hardware H200 --model GLM-5.2 --kv-dtype fp8 --calibrate nothing
+echo '{"bench": "lanes", "take_ns": 3}' >lanes.json
+check --hardware H200 --model GLM-5.2 --kv-dtype fp8 --calibrate lanes.json
+check --slo ttft:2
+check --cp 128
+check --comm local
+check --model GLM-5.2 --log-level warn
+check --materialize ahead --ep 4 --weight-dtype bf16 --log-level warn

@@ -1,0 +1,160 @@
+#!/usr/bin/python3
+"""`pagelane sim`: the decisions of a run, in virtual time.
+
+The same line prints the same bytes; what it prints follows from the snapshot it
+leaves; it decides as `run --executor cost` does, and with --hardware as a run
+that moves bytes does.
+"""
+import json
+import os
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))), "support"))
+import h5py  # noqa: E402
+import numpy as np  # noqa: E402
+import pagelane_run as pl  # noqa: E402
+
+GLM = ("--hardware", "H200", "--model", "GLM-5.2", "--kv-dtype", "fp8")
+# Evictions, and hits in both tiers.
+TIERS = ("--trace", pl.SLICE, "--block-tokens", 64, "--chunk", 512,
+         "--device-pages", 250, "--host-pages", 600, "--max-new", 16)
+
+
+class Sim(pl.Case):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def sim(self, *args, **more):
+        return self.run_program(*args, "--log-level", "warn", verb="sim",
+                                **more)
+
+    def parts(self, a, b):
+        """What `inspect diff` finds, by part."""
+        run = pl.Run(self.program, a, "diff", b, "--json", verb="inspect")
+        self.assertIn(run.status, (0, 1), run)
+        return {part["part"]: part.get("first") for part in run.json()["parts"]
+                if part["different"] > 0}
+
+    def test_the_same_line_prints_the_same(self):
+        for args in ((), GLM, (*GLM, "--decode-ranks", 3, "--explore", 2)):
+            lines = [self.sim(*TIERS, "--cp", 4, *args).stdout
+                     for _ in range(2)]
+            self.assertEqual(*lines)
+
+    def test_run_without_bytes_is_the_same(self):
+        """Under the fixed table and under that of a model."""
+        for more in ((), GLM):
+            files = [self.path(name) for name in ("sim.h5", "run.h5")]
+            self.sim(*TIERS, *more, "--cp", 4, "--decode-ranks", 2,
+                     "--snapshot", files[0])
+            self.run_program(*TIERS, *more, "--executor", "cost", "--ranks", 6,
+                             "--decode-ranks", 2, "--comm", "local",
+                             "--snapshot", files[1])
+            self.assertEqual(self.parts(*files), {})
+
+    def test_a_model_on_hardware_decides_for_a_run_of_stamps_too(self):
+        """Time is that of the model's pages, whatever bytes are moved."""
+        files = [self.path(name) for name in ("sim.h5", "run.h5")]
+        self.sim(*TIERS, *GLM, "--cp", 4, "--snapshot", files[0])
+        self.run_program(*TIERS, *GLM, "--executor", "stamp", "--ranks", 4,
+                         "--comm", "local", "--snapshot", files[1])
+        parts = self.parts(*files)
+        for same in ("events", "nodes", "lanes"):
+            self.assertNotIn(same, parts)
+        # and it is another time than that of the fixed table
+        self.sim(*TIERS, "--cp", 4, "--snapshot", files[1])
+        self.assertIn("events", self.parts(*files))
+
+    def test_numbers_follow_from_the_records(self):
+        path = self.path("a.h5")
+        line = (*TIERS, *GLM, "--cp", 4, "--decode-ranks", 2, "--json")
+        usual = self.sim(*line).json()
+        limits = [int(usual[f"p90_{name}_ms"]) for name in ("ttft", "tpot")]
+        said = self.sim(*line, "--snapshot", path, "--slo",
+                        "ttft:%dms,tpot:%dms" % tuple(limits)).json()
+        r = pl.Snapshot(path).requests
+        hit = r["device_hit_tokens"] + r["host_hit_tokens"]
+        pages = r["prompt_tokens"] // 64
+        self.assertAlmostEqual(said["hit_rate"],
+                               hit.sum() / r["prompt_tokens"].sum(), 5)
+        self.assertAlmostEqual(said["mean_request_hit_rate"],
+                               (hit / r["prompt_tokens"]).mean(), 5)
+        self.assertAlmostEqual(said["page_hit_rate"],
+                               (hit // 64).sum() / pages.sum(), 5)
+        ttft = r["first_token_ns"] - r["arrival_ns"]
+        some = r["generated_tokens"] > 1
+        tpot = np.where(some, (r["finished_ns"] - r["first_token_ns"]) //
+                        np.maximum(r["generated_tokens"] - 1, 1), 0)
+        good = ((ttft <= limits[0] * 1e6) & (tpot <= limits[1] * 1e6)).sum()
+        self.assertGreater(good, 0)
+        self.assertLess(good, len(ttft))
+        self.assertEqual(said["good_completed"], good)
+        self.assertAlmostEqual(said["request_goodput"],
+                               good / said["duration"], 4)
+        gaps = (r["finished_ns"] - r["first_token_ns"])[some].sum()
+        tokens = (r["generated_tokens"] - 1)[some].sum()
+        self.assertAlmostEqual(said["mean_itl_ms"], gaps / tokens / 1e6, 4)
+        self.assertEqual(said["evicted_then_needed_pages"],
+                         r["miss_evicted"].sum())
+        self.assertGreater(said["evicted_then_needed_pages"], 0)
+        self.assertGreater(said["host_hit_tokens"], 0)
+        self.assertGreater(said["h2d_link_bytes"], 0)
+        self.assertAlmostEqual(said["computed_imbalance"], 1, 1)
+        self.assertGreaterEqual(said["computed_imbalance"], 1)
+
+    def test_hits_change_time(self):
+        """The same requests again: less is computed, and sooner."""
+        first, again = (self.sim(
+            *TIERS, *GLM, "--cp", 4, "--device-pages", "unlimited", "--passes",
+            n, "--json").json() for n in (1, 2))
+        spent = [sum(v for k, v in said.items()
+                     if k.startswith("prefill_") and k.endswith("_ms"))
+                 for said in (first, again)]
+        self.assertLess(spent[1], 1.5 * spent[0])
+        self.assertLess(again["mean_ttft_ms"], first["mean_ttft_ms"])
+        self.assertGreater(again["time_hit_rate"], 0.4)
+
+    def test_faster_hardware_and_measured_rates(self):
+        ttft = {}
+        for name, more in (("H20", ()), ("H100", ()), ("B200", ())):
+            ttft[name] = self.sim(
+                *TIERS, "--hardware", name, "--model", "GLM-5.2", "--kv-dtype",
+                "fp8", "--cp", 4, *more, "--json").json()["mean_ttft_ms"]
+        self.assertGreater(ttft["H20"], ttft["H100"])
+        self.assertGreater(ttft["H100"], ttft["B200"])
+        slow = self.path("slow.json")
+        with open(slow, "w", encoding="ascii") as file:
+            json.dump({"bench": "kernels", "grouped_tflops": 50}, file)
+            json.dump({"bench": "snapshot", "tier_read_mb_s": 900}, file)
+        slower = self.sim(*TIERS, *GLM, "--cp", 4, "--calibrate", slow,
+                          "--json").json()
+        usual = self.sim(*TIERS, *GLM, "--cp", 4, "--json").json()
+        self.assertGreater(slower["prefill_expert_ms"],
+                           2 * usual["prefill_expert_ms"])
+        # what was not measured stays
+        for part in ("attend", "index", "materialize"):
+            key = f"prefill_{part}_ms"
+            self.assertEqual(slower[key] / slower["chunks"],
+                             usual[key] / usual["chunks"])
+
+    def test_a_snapshot_is_that_of_a_run(self):
+        path = self.path("a.h5")
+        self.sim(*TIERS, *GLM, "--cp", 2, "--snapshot", path)
+        for words in (("requests",), ("nodes",), ("lanes",)):
+            run = pl.Run(self.program, path, *words, verb="inspect")
+            self.assertEqual(run.status, 0, run)
+        run = pl.Run(self.program, path, verb="check")
+        self.assertEqual(run.status, 0, run)
+        with h5py.File(path, "r") as file:
+            self.assertEqual(file["config"].attrs["ranks"], b"2")
+            self.assertEqual(file["config"].attrs["executor"], b"cost")
+
+
+if __name__ == "__main__":
+    pl.main(__doc__)
