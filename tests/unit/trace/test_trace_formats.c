@@ -95,6 +95,21 @@ START_TEST(waits_by_name)
 }
 END_TEST
 
+/* At one time those that are waited for come first, wherever they stand. */
+START_TEST(order_at_one_time)
+{
+    pl_trace_t *trace = open_paced(
+        ROW(",\"timestamp\":5,\"wait_for\":[2]", "0,1")
+            ROW(",\"timestamp\":5,\"request_id\":2,\"wait_for\":[3]", "0,2")
+                ROW(",\"timestamp\":5,\"request_id\":3", "0,3"));
+
+    expect(trace, 0, 3, 0, -1, 0);
+    expect(trace, 1, 2, 0, 0, 0);
+    expect(trace, 2, 1, 0, 1, 0);
+    pl_trace_close(trace);
+}
+END_TEST
+
 START_TEST(what_cannot_wait_is_refused)
 {
     expect_bad(ROW("", "0,1"),
@@ -544,6 +559,7 @@ static TCase *formats(void)
 
     tcase_add_test(tcase, turns_of_sessions);
     tcase_add_test(tcase, waits_by_name);
+    tcase_add_test(tcase, order_at_one_time);
     tcase_add_test(tcase, what_cannot_wait_is_refused);
     tcase_add_test(tcase, selection_cuts_waits);
     tcase_add_test(tcase, block_size_of_a_line);
