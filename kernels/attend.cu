@@ -461,14 +461,6 @@ bool takes_tensor_cores(const pl_cuda_view_t *view,
            (view->stride % 16 == 0) && ((uintptr_t)view->bytes % 16 == 0);
 }
 
-template <typename kernel_t>
-bool allow_shared(kernel_t kernel, size_t bytes)
-{
-    return cudaFuncSetAttribute(kernel,
-                                cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                (int)bytes) == cudaSuccess;
-}
-
 } // namespace
 
 pl_status_t pl_cuda_attend(const pl_cuda_view_t *latent,
@@ -489,7 +481,8 @@ pl_status_t pl_cuda_attend(const pl_cuda_view_t *latent,
     if (takes_tensor_cores(latent, layout, n_heads)) {
         auto kernel = is_fp8 ? attend_tiles<true> : attend_tiles<false>;
 
-        if (!allow_shared(kernel, SHARED)) {
+        if (!(is_fp8 ? pl_allow_shared<attend_tiles<true>>()
+                     : pl_allow_shared<attend_tiles<false>>())) {
             return PL_ERR_DEVICE;
         }
         kernel<<<dim3((unsigned)n, (unsigned)(n_heads / HEADS)), THREADS,
@@ -499,7 +492,7 @@ pl_status_t pl_cuda_attend(const pl_cuda_view_t *latent,
         /* in whole vectors, which is how the compiler may read them */
         const size_t bytes = (size_t)pl_ceil_div(most, 4) * sizeof(float4);
 
-        if (!allow_shared(attend_plain, bytes)) {
+        if (!pl_allow_shared<attend_plain>()) {
             return PL_ERR_DEVICE;
         }
         attend_plain<<<dim3((unsigned)n, (unsigned)n_heads), PLAIN, bytes,

@@ -447,9 +447,7 @@ pl_status_t launch(const pl_grouped_t &product, int n_processors,
     if (n_blocks == 0) {
         return PL_ERR_ARGUMENT;
     }
-    if (cudaFuncSetAttribute(make_tiles<is_gated, out_t>,
-                             cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             SHARED) != cudaSuccess) {
+    if (!pl_allow_shared<make_tiles<is_gated, out_t>>()) {
         return PL_ERR_DEVICE;
     }
     make_tiles<is_gated, out_t><<<n_blocks, THREADS, SHARED, stream>>>(product);

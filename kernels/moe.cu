@@ -266,13 +266,6 @@ __global__ void __launch_bounds__(SORTERS)
     }
 }
 
-template <typename kernel_t> bool allow_shared(kernel_t kernel, size_t bytes)
-{
-    return cudaFuncSetAttribute(kernel,
-                                cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                (int)bytes) == cudaSuccess;
-}
-
 } // namespace
 
 pl_status_t pl_cuda_route(const pl_cuda_router_t *router, const float *logits,
@@ -314,7 +307,7 @@ pl_status_t pl_cuda_expert_sort(const int32_t *experts, int32_t n_pairs,
         (n_experts > PL_CUDA_MOST_EXPERTS)) {
         return PL_ERR_ARGUMENT;
     }
-    if (!allow_shared(scatter_pairs, counts * WARPS)) {
+    if (!pl_allow_shared<scatter_pairs>()) {
         return PL_ERR_DEVICE;
     }
     if (blocks > 0) {

@@ -399,9 +399,7 @@ pl_status_t pl_cuda_index_scores(const pl_cuda_view_t *index,
                                    : n_tiles;
         const int64_t tiles = pl_ceil_div(n_tiles, splits);
 
-        if (cudaFuncSetAttribute(
-                score_tiles, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                (int)sizeof(shared_t)) != cudaSuccess) {
+        if (!pl_allow_shared<score_tiles>()) {
             return PL_ERR_DEVICE;
         }
         score_tiles<<<dim3((unsigned)blocks,

@@ -348,8 +348,7 @@ pl_status_t pl_cuda_topk(const float *scores, size_t score_stride,
         (most_keys > MOST_KEYS)) {
         return PL_ERR_ARGUMENT;
     }
-    if (cudaFuncSetAttribute(topk, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             (int)bytes) != cudaSuccess) {
+    if (!pl_allow_shared<topk>()) {
         return PL_ERR_DEVICE;
     }
     if (n > 0) {
