@@ -47,8 +47,11 @@ typedef struct pl_cuda_hint {
 
 struct pl_event {
     cudaEvent_t event;
-    bool is_own;    /* made here: event_close destroys it */
-    bool is_mapped; /* of another process */
+    cudaEvent_t near; /* own: the same point, for ranks of this process: no
+                         stream of another GPU can wait for an event that
+                         other processes can open */
+    bool is_own;      /* made here: event_close destroys it */
+    bool is_mapped;   /* of another process */
 };
 
 /* A recorded fence that was not seen done. */

@@ -326,6 +326,12 @@ pl_status_t pl_cuda_event_make(pl_device_t *self, pl_event_t **event_p,
                                                     cudaEventInterprocess),
                              "making an event for peers"),
                 close);
+    PL_TRY_GOTO(status,
+                pl_cuda_tell(cuda,
+                             cudaEventCreateWithFlags(&event->near,
+                                                      cudaEventDisableTiming),
+                             "making an event for peers"),
+                close);
     PL_TRY_GOTO(status, pl_cuda_share(self, event, share_p), close);
     *event_p = event;
     return PL_OK;
@@ -347,7 +353,7 @@ pl_status_t pl_cuda_event_open(pl_device_t *self, const pl_share_t *share,
     }
     PL_TRY_GOTO(status, pl_cuda_device_enter(self), close);
     if (is_here(share)) {
-        event->event = ((pl_event_t *)(uintptr_t)share->address)->event;
+        event->event = ((pl_event_t *)(uintptr_t)share->address)->near;
     } else {
         PL_TRY_GOTO(
             status,
@@ -369,8 +375,11 @@ pl_status_t pl_cuda_event_mark(pl_device_t *self, pl_stream_t stream,
     pl_cuda_t *cuda = (pl_cuda_t *)self;
 
     PL_TRY(pl_cuda_device_enter(self));
-    return pl_cuda_tell(
+    PL_TRY(pl_cuda_tell(
         cuda, cudaEventRecord(event->event, cuda->queues[stream].stream),
+        "marking an event for peers"));
+    return pl_cuda_tell(
+        cuda, cudaEventRecord(event->near, cuda->queues[stream].stream),
         "marking an event for peers");
 }
 
@@ -397,6 +406,9 @@ void pl_cuda_event_close(pl_device_t *self, pl_event_t *event)
     (void)cudaSetDevice(cuda->gpu);
     if (event->is_own && (event->event != nullptr)) {
         (void)cudaEventDestroy(event->event);
+    }
+    if (event->near != nullptr) {
+        (void)cudaEventDestroy(event->near);
     }
     if (event->is_mapped) {
         unmap(cuda, event->event, close_event, "closing a peer's event");

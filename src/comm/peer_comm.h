@@ -52,8 +52,8 @@ PL_MUST_CHECK pl_status_t pl_peer_finish_reading(pl_peer_t *self);
  * n_gathers of this rank; PL_OK, or see comm.h. */
 PL_MUST_CHECK pl_status_t pl_peer_wait(pl_peer_t *self, bool *missing, int n);
 
-/* Until all ranks of other processes have closed what they had open here; a
- * second at most, and not for those that have ended. */
+/* Until all ranks have closed what they had open here; a second at most, and
+ * not for those that have ended. */
 void pl_peer_wait_to_part(const pl_peer_t *self);
 
 #endif /* PL_COMM_PEER_COMM_H */

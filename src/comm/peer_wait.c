@@ -183,7 +183,7 @@ pl_status_t pl_peer_wait(pl_peer_t *self, bool *missing, int n)
 
 static bool has_parted(const pl_peer_words_t *words)
 {
-    return (words->mapped.base == NULL) ||
+    return (words->block == NULL) ||
            (pl_peer_words_state(words) != PL_PEER_GOES_ON) ||
            !pl_peer_words_live(words);
 }
