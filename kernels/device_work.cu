@@ -28,16 +28,25 @@ constexpr int32_t PAGES = 4096; /* room at first */
 constexpr size_t N_SETS = 256;  /* of bases: layers times stores */
 constexpr int32_t BASES = PL_MAX_RANKS + 1; /* room for one */
 
-/* A list that lies on the GPU, and the same here. */
+/* Which of the arrays lie on this GPU, where others lie on peers. */
+typedef struct lanes {
+    uint64_t near[(PL_MAX_RANKS + 64) / 64];
+} lanes_t;
+
+/* A list that lies on the GPU, far pages first, each with its place in the
+ * view; and how it was asked for. */
 typedef struct pages {
-    pl_page_t *host, *gpu; /* [capacity]; host: pinned */
-    int32_t n, capacity;
+    pl_page_t *asked;    /* [capacity] */
+    int32_t *host, *gpu; /* [2 * capacity] pages, then places; host: pinned */
+    lanes_t lanes;
+    int32_t n, n_near, capacity;
     cudaEvent_t sent; /* host may be written again */
 } pages_t;
 
 typedef struct bases {
     int n;
     pl_cuda_reach_t reach;
+    lanes_t lanes;
 } bases_t;
 
 } // namespace
@@ -95,6 +104,7 @@ pl_status_t alloc_pair(const pl_cuda_t *cuda, size_t bytes, void **host_p,
 void free_list(pages_t *list)
 {
     free_pair(list->host, list->gpu);
+    free(list->asked);
     if (list->sent != nullptr) {
         (void)cudaEventDestroy(list->sent);
     }
@@ -147,7 +157,11 @@ pl_status_t enlarge(pl_cuda_t *cuda, pl_stream_t stream, pages_t *list,
         PL_TRY(pl_cuda_device_wait_stream(&cuda->device, stream));
     }
     free_list(list);
-    PL_TRY(alloc_pair(cuda, (size_t)capacity * sizeof(*list->host),
+    list->asked = (pl_page_t *)malloc((size_t)capacity * sizeof(*list->asked));
+    if (list->asked == nullptr) {
+        return pl_cuda_no_memory(cuda, "a list of pages");
+    }
+    PL_TRY(alloc_pair(cuda, (size_t)capacity * 2 * sizeof(*list->host),
                       (void **)&list->host, (void **)&list->gpu));
     list->capacity = capacity;
     return pl_cuda_tell(
@@ -155,9 +169,36 @@ pl_status_t enlarge(pl_cuda_t *cuda, pl_stream_t stream, pages_t *list,
         "making an event");
 }
 
+bool is_near(const lanes_t *lanes, int lane)
+{
+    return ((lanes->near[lane / 64] >> (lane % 64)) & 1) != 0;
+}
+
+/* What is asked for, as the GPU takes it. */
+void sort_pages(pages_t *list, int n_lanes)
+{
+    int32_t at    = 0;
+    int32_t n_far = 0;
+
+    for (int near = 0; near < 2; near++) {
+        n_far = near == 1 ? at : 0;
+        for (int32_t i = 0; i < list->n; i++) {
+            const pl_page_t page = list->asked[i];
+
+            if (is_near(&list->lanes, pl_page_owner(page, n_lanes)) ==
+                (near == 1)) {
+                list->host[at]           = page;
+                list->host[list->n + at] = i;
+                at++;
+            }
+        }
+    }
+    list->n_near = list->n - n_far;
+}
+
 /* The list goes to the GPU behind what reads the one that it replaces. */
 pl_status_t replace(pl_cuda_t *cuda, pl_stream_t stream, pages_t *list,
-                    const pl_page_t *pages, int32_t n)
+                    const bases_t *bases, const pl_page_t *pages, int32_t n)
 {
     list->n = 0; /* nothing, if this fails */
     if (n > list->capacity) {
@@ -165,9 +206,13 @@ pl_status_t replace(pl_cuda_t *cuda, pl_stream_t stream, pages_t *list,
     } else {
         PL_TRY(pl_cuda_wait_event(cuda, list->sent, stream));
     }
-    memcpy(list->host, pages, (size_t)n * sizeof(*pages));
-    PL_TRY(
-        send(cuda, stream, list->gpu, list->host, (size_t)n * sizeof(*pages)));
+    memcpy(list->asked, pages, (size_t)n * sizeof(*pages));
+    list->lanes = bases->lanes;
+    list->n     = n;
+    sort_pages(list, bases->n);
+    list->n = 0;
+    PL_TRY(send(cuda, stream, list->gpu, list->host,
+                (size_t)n * 2 * sizeof(*list->host)));
     PL_TRY(pl_cuda_tell(
         cuda, cudaEventRecord(list->sent, cuda->queues[stream].stream),
         "recording an event"));
@@ -175,25 +220,27 @@ pl_status_t replace(pl_cuda_t *cuda, pl_stream_t stream, pages_t *list,
     return PL_OK;
 }
 
-/* *gpu_p: the pages on the GPU; sent only if they are not there. */
+/* *list_p: the pages on the GPU, for these arrays; sent only if they are not
+ * there. */
 pl_status_t find_pages(pl_cuda_t *cuda, pl_stream_t stream, gathers_t *gathers,
-                       const pl_page_t *pages, int32_t n,
-                       const pl_page_t **gpu_p)
+                       const bases_t *bases, const pl_page_t *pages, int32_t n,
+                       const pages_t **list_p)
 {
     pages_t *list;
 
     for (int k = 0; k < N_LISTS; k++) {
         list = &gathers->lists[(gathers->last_list + k) % N_LISTS];
         if ((list->n == n) &&
-            (memcmp(list->host, pages, (size_t)n * sizeof(*pages)) == 0)) {
-            *gpu_p = list->gpu;
+            (memcmp(&list->lanes, &bases->lanes, sizeof(list->lanes)) == 0) &&
+            (memcmp(list->asked, pages, (size_t)n * sizeof(*pages)) == 0)) {
+            *list_p = list;
             return PL_OK;
         }
     }
     gathers->last_list = (gathers->last_list + 1) % N_LISTS;
     list               = &gathers->lists[gathers->last_list];
-    PL_TRY(replace(cuda, stream, list, pages, n));
-    *gpu_p = list->gpu;
+    PL_TRY(replace(cuda, stream, list, bases, pages, n));
+    *list_p = list;
     return PL_OK;
 }
 
@@ -201,12 +248,21 @@ pl_status_t add_bases(pl_cuda_t *cuda, pl_stream_t stream, gathers_t *gathers,
                       const uint8_t *const *bases, int n)
 {
     pl_cuda_hint_t hint = {};
-    bases_t set         = {n, PL_CUDA_NEAR};
+    bases_t set         = {n, PL_CUDA_NEAR, {}};
     const size_t bytes  = (size_t)n * sizeof(*bases);
     size_t at;
 
     for (int i = 0; i < n; i++) {
-        PL_TRY(pl_cuda_reach(cuda, bases[i], 1, &hint, &set.reach));
+        pl_cuda_reach_t reach = PL_CUDA_NEAR;
+
+        PL_TRY(pl_cuda_reach(cuda, bases[i], 1, &hint, &reach));
+        if (reach == PL_CUDA_NEAR) {
+            set.lanes.near[i / 64] |= UINT64_C(1) << (i % 64);
+        }
+        set.reach = reach > set.reach ? reach : set.reach;
+    }
+    if (set.reach != PL_CUDA_PEER) {
+        set.lanes = {}; /* all alike */
     }
     if (gathers->n_sets == N_SETS) { /* begin again */
         PL_TRY(pl_cuda_device_wait_stream(&cuda->device, stream));
@@ -358,6 +414,8 @@ pl_status_t pl_cuda_gather(pl_device_t *self, pl_stream_t stream,
     pl_page_place_t from = {};
     pl_page_place_t to   = {};
     gathers_t *gathers   = nullptr;
+    const pages_t *list  = nullptr;
+    const bases_t *bases;
     const pl_nvtx_t range("gather pages", gather->n_pages);
 
     if (gather->n_pages == 0) {
@@ -369,20 +427,23 @@ pl_status_t pl_cuda_gather(pl_device_t *self, pl_stream_t stream,
     PL_TRY(pl_cuda_device_enter(self));
     PL_TRY(gathers_of(cuda, stream, &gathers));
     PL_TRY(find_bases(cuda, stream, gathers, gather->bases, gather->n_bases));
-    PL_TRY(find_pages(cuda, stream, gathers, gather->pages, gather->n_pages,
-                      &from.slots));
+    bases = &gathers->sets[gathers->last_set];
+    PL_TRY(find_pages(cuda, stream, gathers, bases, gather->pages,
+                      gather->n_pages, &list));
+    from.slots = list->gpu;
     from.bases =
         (const void *const *)(gathers->gpu + gathers->last_set * BASES);
     from.n_lanes = gather->n_bases;
     from.stride  = gather->stride;
     to.base      = gather->view;
+    to.slots     = list->gpu + list->n;
     to.stride    = gather->stride;
     const pl_cuda_timed_t pages(self, stream, PL_WORK_PAGES);
     return pl_cuda_device_launched(
         self, stream,
-        pl_cuda_copy_pages(&from, &to, gather->n_pages, gather->stride,
-                           blocks_for(gathers->sets[gathers->last_set].reach),
-                           cuda->queues[stream].stream),
+        pl_cuda_gather_pages(&from, &to, list->n - list->n_near, list->n_near,
+                             gather->stride, blocks_for(bases->reach),
+                             cuda->queues[stream].stream),
         "gathering pages");
 }
 

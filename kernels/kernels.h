@@ -80,6 +80,13 @@ PL_MUST_CHECK pl_status_t pl_cuda_fill_ranges(const struct pl_span *spans,
 /* Were the kernels compiled for the current GPU? */
 bool pl_cuda_kernels_run_here(void);
 
+/* The same of a list whose first n_far pages lie behind a link and the other
+ * n_near do not: these are copied beside those, by as many blocks again. */
+PL_MUST_CHECK pl_status_t pl_cuda_gather_pages(
+    const pl_page_place_t *from, const pl_page_place_t *to, int32_t n_far,
+    int32_t n_near, size_t page_bytes, int32_t n_blocks,
+    pl_cuda_stream_t stream);
+
 /* ---- remap.cu ---- */
 
 /* Page-level inverse: where in a request's page list does a logical page

@@ -164,17 +164,31 @@ static pl_status_t gather(rank_t *rank, int32_t n)
     return pl_comm_gather(rank->comm, &all);
 }
 
-static pl_status_t copy_ranges(rank_t *rank, int32_t n)
+static pl_status_t copy_ranges(rank_t *rank, int32_t n, bool own)
 {
-    size_t bytes = (size_t)n * rank->page_bytes;
+    size_t bytes     = (size_t)n * rank->page_bytes;
+    int32_t n_copies = 0;
     pl_copy_t copies[PL_MAX_RANKS];
 
     for (int r = 0; r < rank->comm->n_ranks; r++) {
-        copies[r] =
-            (pl_copy_t){rank->view + (size_t)r * bytes, rank->peers[r], bytes};
+        if (own || (r != rank->comm->rank)) {
+            copies[n_copies++] = (pl_copy_t){rank->view + (size_t)r * bytes,
+                                             rank->peers[r], bytes};
+        }
     }
-    return pl_device_copy(rank->device, PL_STREAM_GATHER, copies,
-                          rank->comm->n_ranks, false);
+    return pl_device_copy(rank->device, PL_STREAM_GATHER, copies, n_copies,
+                          false);
+}
+
+static pl_status_t copy_memory(rank_t *rank, int32_t n)
+{
+    return copy_ranges(rank, n, true);
+}
+
+/* What comes over the links, and nothing else. */
+static pl_status_t copy_peers(rank_t *rank, int32_t n)
+{
+    return copy_ranges(rank, n, rank->comm->n_ranks == 1);
 }
 
 static pl_status_t all_gather(rank_t *rank, int32_t n)
@@ -273,8 +287,8 @@ static pl_status_t measure_size(rank_t *rank, int32_t n,
                                 pl_transfer_figure_t *figure)
 {
     static const op_t yardsticks[] = {
-        [PL_TRANSFER_MEMORY]     = copy_ranges,
-        [PL_TRANSFER_PEERS]      = copy_ranges,
+        [PL_TRANSFER_MEMORY]     = copy_memory,
+        [PL_TRANSFER_PEERS]      = copy_peers,
         [PL_TRANSFER_ALL_GATHER] = all_gather,
     };
     uint64_t key = pl_fold64(rank->params->seed, (uint64_t)n);

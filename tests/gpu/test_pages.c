@@ -22,14 +22,15 @@ static void copy_both_ways(pl_rng_t *rng, int32_t n, size_t page_bytes,
     pl_page_place_t there = {.slots = GPU_UPLOAD(to, n_slots),
                              .stride = stride};
     uint8_t *target       = gpu_upload(NULL, bytes);
+    int32_t n_near        = between(rng, 0, n);
 
     for (size_t i = 0; i < bytes; i++) {
         source[i] = (uint8_t)pl_rng_next(rng);
     }
     here.base  = pinned ? source : gpu_upload(source, bytes);
     there.base = target;
-    ck_assert_int_eq(pl_cuda_copy_pages(&here, &there, n, page_bytes, n_blocks,
-                                        NULL),
+    ck_assert_int_eq(pl_cuda_gather_pages(&here, &there, n - n_near, n_near,
+                                          page_bytes, n_blocks, NULL),
                      PL_OK);
     gpu_download(got, target, bytes);
     for (int32_t i = 0; i < n_slots; i++) {
