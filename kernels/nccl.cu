@@ -15,6 +15,7 @@
 #include "device.cuh"
 #include "kernels.h"
 #include "nvtx.cuh"
+#include "profile.cuh"
 
 static_assert(sizeof(ncclUniqueId) == PL_NCCL_ID_BYTES, "an id of NCCL");
 
@@ -395,6 +396,7 @@ pl_status_t nccl_gather(pl_nccl_t *nccl, const pl_nccl_gather_t *gather)
         return PL_ERR_ARGUMENT;
     }
     PL_TRY(pl_cuda_device_enter(nccl->device));
+    const pl_cuda_timed_t timed(nccl->device, PL_STREAM_GATHER, PL_WORK_PAGES);
     PL_TRY(pack(nccl, gather));
     if (is_alone(nccl, gather)) {
         return PL_OK;
