@@ -1,7 +1,6 @@
 #include "cli/planned.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -132,23 +131,13 @@ static pl_status_t derive(const pl_options_t *o, const pl_log_t *log,
 }
 
 pl_status_t pl_cli_plan(const pl_options_t *options, const pl_log_t *log,
-                        pl_run_params_t *params)
+                        pl_model_config_t *model, pl_run_params_t *params)
 {
-    pl_model_config_t *model;
     const char *shown = NULL;
-    pl_status_t status;
 
     if (!pl_cli_is_planned(options)) {
         return PL_OK;
     }
-    model = malloc(sizeof(*model));
-    if (model == NULL) {
-        return PL_ERR_MEMORY;
-    }
-    status = pl_cli_read_model(options->model, log, model, &shown);
-    if (status == PL_OK) {
-        status = derive(options, log, model, params);
-    }
-    free(model);
-    return status;
+    PL_TRY(pl_cli_read_model(options->model, log, model, &shown));
+    return derive(options, log, model, params);
 }

@@ -25,11 +25,12 @@ PL_MUST_CHECK pl_status_t pl_cli_read_hardware(const char *name,
 /* Is the run's time that of the model that --model names? */
 bool pl_cli_is_planned(const pl_options_t *options);
 
-/* Of a run that is: fills in the cost table and how large pages are for it;
- * with
- * --executor cost, how they lie.  Else nothing. */
+/* Of a run that is: reads the model into *model and fills in the cost table and
+ * how large pages are for it; with --executor cost, how they lie, which borrows
+ * *model.  Else nothing. */
 PL_MUST_CHECK pl_status_t pl_cli_plan(const pl_options_t *options,
                                       const pl_log_t *log,
+                                      pl_model_config_t *model,
                                       pl_run_params_t *params);
 
 #endif /* PL_CLI_PLANNED_H */
