@@ -39,13 +39,14 @@ const char *const PL_FRAME_NODES[] = {
     "n_pages",     "device",       "host",       "hits",
     "last_access", "lock_ref",     "pin_ref",    "write_op",
     "load_op",     "device_pages", "host_pages", NULL};
-const char *const PL_FRAME_EVENTS[] = {"tick",  "time_ns", "kind",  "request",
-                                       "node",  "op",      "value", "value2",
-                                       "pages", "other",   NULL};
-const char *const PL_FRAME_LANES[]  = {
-     "tick",      "time_ns",     "device_free",
-     "host_free", "decode_free", "decode_host_free",
-     "running",   "waiting",     NULL};
+const char *const PL_FRAME_EVENTS[] = {
+    "tick",        "time_ns",     "kind",       "request", "node",
+    "op",          "value",       "value2",     "pages",   "other",
+    "moved_pages", "moved_bytes", "moved_hash", NULL};
+const char *const PL_FRAME_LANES[] = {
+    "tick",      "time_ns",     "device_free",
+    "host_free", "decode_free", "decode_host_free",
+    "running",   "waiting",     NULL};
 
 /* ---- what stands in the group ---- */
 

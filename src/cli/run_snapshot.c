@@ -126,6 +126,9 @@ static pl_status_t fill_input(const pl_run_snapshot_t *snapshot, int rank,
     input->shared_pages  = snapshot->shared == NULL
                                ? NULL
                                : snapshot->shared + results->n_requests;
+    input->ops           = results->ops;
+    input->n_ops         = results->n_ops;
+    input->steps         = results->steps;
     input->data_counters = sheet->counters;
     input->n_data_counters =
         list_counters(&results->counters, &sheet->names, sheet->counters);

@@ -40,6 +40,22 @@ static pl_status_t allocate_chunk(pl_engine_t *engine, int32_t request,
     return status;
 }
 
+static void emit_chunk(pl_engine_t *engine, int32_t request, int32_t n_tokens,
+                       int64_t op)
+{
+    const pl_live_t *live = &engine->live[request];
+    pl_event_t event      = pl_event_make(PL_EVENT_CHUNK);
+    int32_t n             = pl_pages_for(engine, n_tokens);
+
+    event.request = request;
+    event.op      = op;
+    event.value   = live->computed_tokens;
+    event.value2  = n_tokens;
+    event.n_pages = n;
+    event.pages   = live->pages.items + live->pages.n - (size_t)n;
+    pl_engine_emit(engine, event);
+}
+
 static pl_status_t add_prefill(pl_engine_t *engine, int32_t request,
                                int32_t n_tokens)
 {
@@ -71,25 +87,12 @@ static pl_status_t add_prefill(pl_engine_t *engine, int32_t request,
     op.last        = live->computed_tokens + n_tokens == live->prompt_tokens;
     op.load        = live->load_op;
     PL_TRY(pl_plan_add(engine, op, &id));
+    emit_chunk(engine, request, n_tokens, id);
 
     live->chunk_tokens = n_tokens;
     engine->counters.chunks++;
     engine->counters.prefill_tokens += n_tokens;
     return PL_OK;
-}
-
-static void emit_chunk(pl_engine_t *engine, int32_t request, int32_t n_tokens)
-{
-    const pl_live_t *live = &engine->live[request];
-    pl_event_t event      = pl_event_make(PL_EVENT_CHUNK);
-    int32_t n             = pl_pages_for(engine, n_tokens);
-
-    event.request = request;
-    event.value   = live->computed_tokens;
-    event.value2  = n_tokens;
-    event.n_pages = n;
-    event.pages   = live->pages.items + live->pages.n - (size_t)n;
-    pl_engine_emit(engine, event);
 }
 
 pl_status_t pl_prefill_plan(pl_engine_t *engine)
@@ -116,7 +119,6 @@ pl_status_t pl_prefill_plan(pl_engine_t *engine)
     if (!ok) {
         return PL_OK;
     }
-    emit_chunk(engine, engine->current, n);
     return add_prefill(engine, engine->current, n);
 }
 

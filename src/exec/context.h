@@ -75,6 +75,7 @@ typedef struct pl_exec {
     pl_exec_request_t *requests; /* [source.count] */
     pl_violations_t *violations; /* of the executor */
     pl_exec_counters_t *counters;
+    pl_op_log_t *log_of_ops;
     const pl_plan_t *plan; /* of this tick */
     int64_t tick;
     pl_digests_t digests; /* scratch of whoever is at work, as is: */

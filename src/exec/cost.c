@@ -187,6 +187,64 @@ static pl_status_t cost_settle(pl_executor_t *self, const pl_plan_t *plan,
     return PL_OK;
 }
 
+static int32_t slot_of(const cost_t *cost, pl_page_t page)
+{
+    return pl_page_slot(page,
+                        cost->params.replicated ? 1 : cost->params.n_prefill);
+}
+
+/* Page i of an operation, from where to where: as a rank that moves it does. */
+static void note_page(cost_t *cost, const pl_op_t *op, int32_t i)
+{
+    pl_op_log_t *log = &cost->executor.log;
+    int32_t position = op->first_page + i;
+
+    switch (op->kind) {
+    case PL_OP_LOAD:
+        pl_op_log_page(log, op->id, position, slot_of(cost, op->other[i]),
+                       slot_of(cost, op->pages[i]));
+        break;
+    case PL_OP_BACKUP:
+        pl_op_log_page(log, op->id, position, slot_of(cost, op->pages[i]),
+                       slot_of(cost, op->other[i]));
+        break;
+    case PL_OP_PREFILL:
+        pl_op_log_page(log, op->id, position, -1, slot_of(cost, op->pages[i]));
+        break;
+    case PL_OP_SEND: /* both its halves */
+        pl_op_log_page(log, op->id, position, slot_of(cost, op->pages[i]), -1);
+        pl_op_log_place(log, op->id, position, -1, op->other[i]);
+        break;
+    case PL_OP_OFFLOAD:
+        pl_op_log_page(log, op->id, position, op->pages[i], op->other[i]);
+        break;
+    case PL_OP_RESUME:
+        pl_op_log_page(log, op->id, position, op->other[i], op->pages[i]);
+        break;
+    case PL_OP_STORE:
+        pl_op_log_page(log, op->id, position, slot_of(cost, op->pages[i]),
+                       op->places[i].slot);
+        break;
+    case PL_OP_FETCH:
+        pl_op_log_page(log, op->id, position, op->places[i].slot,
+                       slot_of(cost, op->pages[i]));
+        break;
+    default:
+        return;
+    }
+    pl_op_log_bytes(log, op->id, (uint64_t)cost->params.page_bytes);
+}
+
+static void note_step(cost_t *cost, const pl_op_t *op)
+{
+    pl_page_t page = op->pages[op->first_token / cost->params.page_tokens];
+
+    cost->executor.counters.pages[PL_OP_DECODE]++;
+    cost->executor.counters.bytes[PL_OP_DECODE] += cost->params.row_bytes;
+    pl_op_log_step(&cost->executor.log, op->request, op->first_token, page,
+                   (uint64_t)cost->params.row_bytes);
+}
+
 /* What an operation moves: of a chunk, the pages from its first token on. */
 static pl_status_t move(cost_t *cost, const pl_op_t *op, int64_t tick)
 {
@@ -198,7 +256,12 @@ static pl_status_t move(cost_t *cost, const pl_op_t *op, int64_t tick)
                               : 0;
 
     for (int32_t i = first; i < op->n_pages; i++) {
-        n += note_movers(cost, op, i, under_way.moves);
+        int64_t movers = note_movers(cost, op, i, under_way.moves);
+
+        n += movers;
+        for (; movers > 0; movers--) {
+            note_page(cost, op, i);
+        }
         if (fetch) {
             under_way.readers[under_way.n_pages++] = op->owners[i];
         }
@@ -230,9 +293,7 @@ static pl_status_t cost_execute(pl_executor_t *self, const pl_plan_t *plan)
         if (op->kind != PL_OP_DECODE) {
             PL_TRY(move(cost, op, plan->tick));
         } else if (counts(cost, op->home)) {
-            cost->executor.counters.pages[PL_OP_DECODE]++;
-            cost->executor.counters.bytes[PL_OP_DECODE] +=
-                cost->params.row_bytes;
+            note_step(cost, op);
         }
     }
     return PL_OK;

@@ -303,6 +303,7 @@ pl_status_t pl_data_open(const pl_data_params_t *params, pl_comm_t *comm,
     exec->prompts      = params->prompts;
     exec->violations   = &data->executor.violations;
     exec->counters     = &data->executor.counters;
+    exec->log_of_ops   = &data->executor.log;
     exec->requests =
         calloc((size_t)params->source.count + 1, sizeof(*exec->requests));
     if (exec->requests == NULL) {

@@ -144,16 +144,20 @@ static pl_status_t add_row(pl_exec_t *exec, const pl_op_t *op)
     return PL_OK;
 }
 
-static void count_step(pl_exec_t *exec)
+static void count_step(pl_exec_t *exec, const pl_op_t *op)
 {
     const pl_store_t *store = &exec->stores[PL_FREED_DECODE];
+    pl_page_t page          = op->pages[op->first_token / exec->page_tokens];
+    int64_t bytes           = 0;
 
-    exec->counters->pages[PL_OP_DECODE]++;
     for (int which = 0; which < PL_STORES; which++) {
-        exec->counters->bytes[PL_OP_DECODE] +=
-            pl_store_n_arrays(&store->layout, which) *
-            (int64_t)pl_row_bytes(&store->form[which]);
+        bytes += pl_store_n_arrays(&store->layout, which) *
+                 (int64_t)pl_row_bytes(&store->form[which]);
     }
+    exec->counters->pages[PL_OP_DECODE]++;
+    exec->counters->bytes[PL_OP_DECODE] += bytes;
+    pl_op_log_step(exec->log_of_ops, op->request, op->first_token,
+                   pl_exec_slot(exec, PL_FREED_DECODE, page), (uint64_t)bytes);
 }
 
 static pl_status_t check_step(const pl_exec_t *exec, const pl_op_t *op)
@@ -196,7 +200,7 @@ pl_status_t pl_step_execute(pl_exec_t *exec, pl_stage_t *stage,
     PL_TRY(add_row(exec, op));
     PL_TRY(exec->compute->ops->step_end(exec->compute, &step,
                                         request->digest_held, &next));
-    count_step(exec);
+    count_step(exec, op);
     return PL_ARRAY_PUSH(&request->generated, next);
 }
 

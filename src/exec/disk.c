@@ -276,6 +276,25 @@ static pl_status_t start(pl_exec_t *exec, pl_disk_io_t *io)
     }
 }
 
+/* What the door was given to write or to read into. */
+static void note_pages(pl_exec_t *exec, const pl_disk_io_t *io)
+{
+    bool writes = io->kind == PL_OP_STORE;
+
+    for (int32_t i = 0; i < io->n; i++) {
+        int32_t slot  = io->pages[i].slot;
+        int32_t place = io->places[i].slot;
+
+        pl_op_log_page(exec->log_of_ops, io->id,
+                       io->first_page + io->pages[i].index,
+                       writes ? slot : place, writes ? place : slot);
+        for (int32_t k = 0; k < io->n_pieces; k++) {
+            pl_op_log_bytes(exec->log_of_ops, io->id,
+                            io->pieces[i * io->n_pieces + k].n);
+        }
+    }
+}
+
 void pl_disk_execute(pl_exec_t *exec, pl_disk_ios_t *ios, const pl_op_t *op)
 {
     size_t at = find(ios, op->id);
@@ -296,6 +315,7 @@ void pl_disk_execute(pl_exec_t *exec, pl_disk_ios_t *ios, const pl_op_t *op)
         exec->counters->bytes[io->kind] +=
             io->n *
             (int64_t)pl_store_page_bytes(&exec->stores[PL_FREED_HOST].layout);
+        note_pages(exec, io);
     }
 }
 

@@ -20,6 +20,7 @@
 
 #include "engine/plan.h"
 #include "exec/compute.h"
+#include "exec/op_log.h"
 #include "verify/inject.h"
 #include "verify/violation.h"
 
@@ -82,6 +83,7 @@ struct pl_executor {
     const pl_executor_ops_t *ops; /* first member of every executor */
     pl_violations_t violations;
     pl_exec_counters_t counters;
+    pl_op_log_t log; /* off, unless a run is written down */
 };
 
 #endif /* PL_EXEC_EXECUTOR_H */

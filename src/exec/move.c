@@ -236,6 +236,33 @@ static void take_sources(pl_exec_t *exec, pl_move_t *move, int32_t i)
     }
 }
 
+/* What the copies of one array of a layer bring where, by their addresses;
+ * pages are noted once, with the first. */
+static void note_copies(pl_exec_t *exec, const pl_move_t *move, int32_t layer,
+                        int which, const pl_copy_t *copies, int32_t n)
+{
+    const pl_store_t *src = &exec->stores[move->src];
+    const pl_store_t *dst = &exec->stores[move->dst];
+    const uint8_t *from   = pl_store_page(src, which, layer, 0);
+    const uint8_t *to     = pl_store_page(dst, which, layer, 0);
+    size_t stride         = src->stride[which];
+    int32_t page          = 0;
+
+    for (int32_t i = 0; i < n; i++) {
+        size_t at = (size_t)((const uint8_t *)copies[i].src - from) / stride;
+        size_t in = (size_t)((const uint8_t *)copies[i].dst - to) / stride;
+
+        pl_op_log_bytes(exec->log_of_ops, move->id, copies[i].bytes);
+        for (size_t k = 0; (layer == 0) && (which == PL_STORE_LATENT) &&
+                           (k < copies[i].bytes / stride);
+             k++) {
+            pl_op_log_page(exec->log_of_ops, move->id,
+                           move->pages[page++].position, (int32_t)(at + k),
+                           (int32_t)(in + k));
+        }
+    }
+}
+
 static pl_status_t queue_layer(pl_exec_t *exec, pl_move_t *move, int32_t layer,
                                bool late)
 {
@@ -245,10 +272,13 @@ static pl_status_t queue_layer(pl_exec_t *exec, pl_move_t *move, int32_t layer,
 
     for (int which = 0; which < PL_STORES; which++) {
         if (pl_store_has(&src->layout, which, layer)) {
-            n += pl_copies_build(move->slots, move->n,
-                                 pl_store_page(src, which, layer, 0),
-                                 pl_store_page(dst, which, layer, 0),
-                                 src->stride[which], move->copies + n);
+            int32_t built = pl_copies_build(
+                move->slots, move->n, pl_store_page(src, which, layer, 0),
+                pl_store_page(dst, which, layer, 0), src->stride[which],
+                move->copies + n);
+
+            note_copies(exec, move, layer, which, move->copies + n, built);
+            n += built;
         }
     }
     PL_TRY(pl_device_copy(exec->device, move->stream, move->copies, n, late));

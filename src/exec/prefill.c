@@ -100,6 +100,23 @@ static void stamp_page(pl_exec_t *exec, const pl_prefill_t *prefill,
     }
 }
 
+/* The page has been written in this layer, in each store that has it. */
+static void note_page(pl_exec_t *exec, const pl_pass_t *pass, int32_t layer,
+                      int32_t page, int32_t slot)
+{
+    const pl_store_t *store = &exec->stores[PL_FREED_DEVICE];
+
+    if (layer == 0) {
+        pl_op_log_page(exec->log_of_ops, pass->op->id, page, -1, slot);
+    }
+    for (int which = 0; which < PL_STORES; which++) {
+        if (pl_store_has(&store->layout, which, layer)) {
+            pl_op_log_bytes(exec->log_of_ops, pass->op->id,
+                            store->stride[which]);
+        }
+    }
+}
+
 /* Own pages first .. last of the chunk are a run of positions: one call. */
 static pl_status_t write_run(pl_exec_t *exec, pl_prefill_t *prefill,
                              const pl_pass_t *pass, int32_t layer,
@@ -124,6 +141,7 @@ static pl_status_t write_run(pl_exec_t *exec, pl_prefill_t *prefill,
         PL_TRY(hash_run(exec, prefill, pass, layer, first, last));
     }
     for (int32_t page = first; page <= last; page++) {
+        note_page(exec, pass, layer, page, prefill->slots[page - first]);
         stamp_page(exec, prefill, pass, layer, page,
                    prefill->slots[page - first]);
     }

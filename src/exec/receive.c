@@ -107,6 +107,10 @@ static pl_status_t unpack(pl_exec_t *exec, pl_sends_t *sends, pl_send_t *send,
             PL_TRY(take_piece(exec, sends, send, i, place.rows, &piece, at));
             at += sizeof(pl_page_header_t) + store->stride[piece.which];
         }
+        /* its other half; the page itself was counted where it was sent */
+        pl_op_log_place(
+            exec->log_of_ops, send->id, place.position, -1,
+            pl_exec_slot(exec, PL_FREED_DECODE, send->pages[i].dst));
     }
     return PL_OK;
 }

@@ -74,6 +74,7 @@ void pl_run_results_free(run_results_t *results)
     free(results->places);
     free(results->offsets);
     free(results->tokens);
+    free(results->ops);
     PL_ARRAY_FREE(&results->gathered);
     *results = (run_results_t){0};
 }
@@ -269,11 +270,65 @@ static pl_status_t sum_counters(const run_rank_t *run,
     return PL_OK;
 }
 
+/* The sums of records that all ranks have of the same operations. */
+static pl_status_t sum_records(const run_rank_t *run, pl_op_record_t *records,
+                               size_t n)
+{
+    uint64_t words[PL_OP_RECORD_SUMS * 1024];
+
+    for (size_t first = 0, end = 0; first < n; first = end) {
+        size_t k = 0;
+
+        end = n - first < 1024 ? n : first + 1024;
+        for (size_t i = first; i < end; i++) {
+            words[k++] = records[i].pages;
+            words[k++] = records[i].bytes;
+            words[k++] = records[i].hash;
+        }
+        PL_TRY(sum(run, words, (int64_t)k));
+        k = 0;
+        for (size_t i = first; i < end; i++) {
+            records[i].pages = words[k++];
+            records[i].bytes = words[k++];
+            records[i].hash  = words[k++];
+        }
+    }
+    return PL_OK;
+}
+
+/* What the copies of all ranks did. */
+static pl_status_t sum_log(run_rank_t *run, pl_run_results_t *view)
+{
+    const pl_op_log_t *log = &run->executor->log;
+    size_t n_steps         = (size_t)pl_engine_n_requests(run->engine);
+    size_t n               = log->ops.n + n_steps;
+    pl_op_record_t *all;
+
+    if (log->steps == NULL) {
+        return PL_OK;
+    }
+    all = realloc(run->results.ops, (n + 1) * sizeof(*all));
+    if (all == NULL) {
+        return PL_ERR_MEMORY;
+    }
+    run->results.ops = all;
+    if (log->ops.n > 0) {
+        memcpy(all, log->ops.items, log->ops.n * sizeof(*all));
+    }
+    memcpy(all + log->ops.n, log->steps, n_steps * sizeof(*all));
+    PL_TRY(sum_records(run, all, n));
+    view->ops   = all;
+    view->n_ops = log->ops.n;
+    view->steps = all + log->ops.n;
+    return PL_OK;
+}
+
 /* Collective. */
 static pl_status_t collect(run_rank_t *run, bool all, pl_run_results_t *view)
 {
     PL_TRY(gather(run, all));
     PL_TRY(make_view(run, view));
+    PL_TRY(sum_log(run, view));
     return sum_counters(run, &view->counters);
 }
 

@@ -411,6 +411,9 @@ static pl_status_t open_rank(run_rank_t *run)
     if ((status == PL_OK) && !is_cost(run->params)) {
         status = open_data(run);
     }
+    if ((status == PL_OK) && (run->params->events != NULL)) {
+        status = pl_op_log_open(&run->executor->log, run->params->source.count);
+    }
     if (run->comm == NULL) {
         return status;
     }
@@ -449,6 +452,7 @@ static void close_rank(run_rank_t *run)
         run->door->ops->close(run->door);
     }
     if (run->executor != NULL) {
+        pl_op_log_close(&run->executor->log);
         run->executor->ops->close(run->executor);
     }
     pl_device_close(run->device);

@@ -44,6 +44,11 @@ typedef struct pl_run_results {
     const int64_t *token_offsets; /* [n_requests + 1] */
     const int32_t *tokens;        /* generated; none with executor cost */
     pl_exec_counters_t counters;  /* sum over all ranks */
+    /* What operations moved, if events are wanted; sums over all ranks.  All
+     * of them, ascending ids; and each request's decode steps together. */
+    const pl_op_record_t *ops; /* [n_ops] */
+    size_t n_ops;
+    const pl_op_record_t *steps; /* [n_requests], or NULL */
 } pl_run_results_t;
 
 /* Rank 0 writes down the run while it goes on.  Nothing here can fail it. */

@@ -23,6 +23,7 @@ typedef struct run_results {
     PL_ARRAY(int32_t) gathered; /* tokens, in the order they came in */
     int64_t *offsets;           /* [n_requests + 1] of the view */
     int32_t *tokens;            /* of the view, request by request */
+    pl_op_record_t *ops;        /* of the view: operations, then steps */
 } run_results_t;
 
 typedef struct run_rank {

@@ -229,6 +229,7 @@ static pl_status_t one_tick(runner_t *run)
     PL_TRY(room_for(run, pl_plan_words(plan), &n));
     PL_TRY(agree_on_tick(run, n, prepare(run, plan)));
     PL_TRY(pl_engine_commit(run->engine, run->words.items + WORD_PLAN));
+    PL_TRY(pl_op_log_begin(&run->executor->log, plan));
     return run->executor->ops->execute(run->executor, plan);
 }
 

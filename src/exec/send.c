@@ -205,8 +205,10 @@ static pl_status_t pack_page(pl_exec_t *exec, pl_sends_t *sends,
         }
         memcpy(*at_p, &read.header, sizeof(read.header));
         PL_TRY(PL_ARRAY_PUSH(&sends->copies, copy));
+        pl_op_log_bytes(exec->log_of_ops, op->id, copy.bytes);
         *at_p += sizeof(read.header) + copy.bytes;
     }
+    pl_op_log_page(exec->log_of_ops, op->id, place.position, slot, -1);
     return PL_OK;
 }
 

@@ -22,6 +22,7 @@
 #include "comm/comm.h"
 #include "engine/engine.h"
 #include "engine/event_log.h"
+#include "engine/op_record.h"
 #include "store/file.h"
 
 #define PL_SNAPSHOT_FORMAT "pagelane-snapshot"
@@ -61,6 +62,12 @@ typedef struct pl_snapshot_input {
      * false, on all ranks: the file has none. */
     bool shared;
     const int32_t *shared_with, *shared_pages;
+
+    /* What operations moved, over all ranks: ascending ids; and each request's
+     * decode steps together.  NULL: nobody has counted. */
+    const pl_op_record_t *ops; /* [n_ops] */
+    size_t n_ops;
+    const pl_op_record_t *steps; /* [pl_engine_n_requests] */
 
     const pl_snapshot_number_t *data_counters; /* summed over ranks */
     size_t n_data_counters;

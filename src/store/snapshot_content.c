@@ -350,6 +350,85 @@ static void add_kinds(pl_content_t *content)
     }
 }
 
+/* What the operation that event i begins has moved, or the decode steps of the
+ * request that it ends; NULL: nothing. */
+static const pl_op_record_t *record_of(const pl_snapshot_input_t *input,
+                                       const pl_event_columns_t *events,
+                                       size_t i)
+{
+    size_t low  = 0;
+    size_t high = input->n_ops;
+
+    switch (events->kind[i]) {
+    case PL_EVENT_FINISH:
+        return input->steps == NULL ? NULL : &input->steps[events->request[i]];
+    case PL_EVENT_CHUNK:
+    case PL_EVENT_BACKUP:
+    case PL_EVENT_LOAD:
+    case PL_EVENT_STORE:
+    case PL_EVENT_FETCH:
+    case PL_EVENT_SEND:
+    case PL_EVENT_OFFLOAD:
+    case PL_EVENT_RESUME:
+        break;
+    default:
+        return NULL;
+    }
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (input->ops[middle].op < events->op[i]) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return (low < input->n_ops) && (input->ops[low].op == events->op[i])
+               ? &input->ops[low]
+               : NULL;
+}
+
+static void add_moved(const pl_snapshot_input_t *input,
+                      const pl_event_columns_t *events, pl_content_t *content)
+{
+    static const struct {
+        const char *path;
+        pl_item_t item;
+        const char *unit, *description;
+        size_t at;
+    } COLUMNS[] = {
+        {"/events/moved_pages", PL_ITEM_I64, "page",
+         "pages that the operation moved, on all ranks",
+         offsetof(pl_op_record_t, pages)},
+        {"/events/moved_bytes", PL_ITEM_I64, "byte", "bytes of them",
+         offsetof(pl_op_record_t, bytes)},
+        {"/events/moved_hash", PL_ITEM_U64, "1",
+         "of each from which slot to which; docs/schema.md",
+         offsetof(pl_op_record_t, hash)},
+    };
+
+    for (size_t c = 0; c < sizeof(COLUMNS) / sizeof(COLUMNS[0]); c++) {
+        pl_dataset_t dataset = {.item        = COLUMNS[c].item,
+                                .n_dims      = 1,
+                                .dims        = {events->n},
+                                .labels      = {"event"},
+                                .unit        = COLUMNS[c].unit,
+                                .description = COLUMNS[c].description,
+                                .writer      = PL_REPLICATED};
+        uint64_t *column = pl_content_add(content, COLUMNS[c].path, dataset);
+
+        for (size_t i = 0; (column != NULL) && (i < events->n); i++) {
+            const pl_op_record_t *record = record_of(input, events, i);
+
+            column[i] = 0;
+            if (record != NULL) {
+                memcpy(&column[i], (const char *)record + COLUMNS[c].at,
+                       sizeof(column[i]));
+            }
+        }
+    }
+}
+
 static void add_events(const pl_snapshot_input_t *input, pl_content_t *content)
 {
     pl_event_columns_t events;
@@ -412,6 +491,7 @@ static void add_events(const pl_snapshot_input_t *input, pl_content_t *content)
 
         (void)pl_content_add(content, columns[i].path, dataset);
     }
+    add_moved(input, &events, content);
 }
 
 /* ---- counters and timing ---- */

@@ -22,7 +22,7 @@ TIERS = ("--trace", pl.SLICE, "--block-tokens", 64, "--chunk", 512,
          "--device-pages", 250, "--host-pages", 600, "--max-new", 16)
 
 
-class Sim(pl.Case):
+class Base(pl.Case):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
@@ -41,6 +41,8 @@ class Sim(pl.Case):
         return {part["part"]: part.get("first") for part in run.json()["parts"]
                 if part["different"] > 0}
 
+
+class Sim(Base):
     def test_the_same_line_prints_the_same(self):
         for args in ((), GLM, (*GLM, "--decode-ranks", 3, "--explore", 2)):
             lines = [self.sim(*TIERS, "--cp", 4, *args).stdout
@@ -65,8 +67,13 @@ class Sim(pl.Case):
         self.run_program(*TIERS, *GLM, "--executor", "stamp", "--ranks", 4,
                          "--comm", "local", "--snapshot", files[1])
         parts = self.parts(*files)
-        for same in ("events", "nodes", "lanes"):
+        for same in ("nodes", "lanes"):
             self.assertNotIn(same, parts)
+        with h5py.File(files[0], "r") as a, h5py.File(files[1], "r") as b:
+            self.assertEqual([name for name in a["events"] if not
+                              np.array_equal(a["events"][name][:],
+                                             b["events"][name][:])],
+                             ["moved_bytes"])
         # and it is another time than that of the fixed table
         self.sim(*TIERS, "--cp", 4, "--snapshot", files[1])
         self.assertIn("events", self.parts(*files))
@@ -154,6 +161,128 @@ class Sim(pl.Case):
         with h5py.File(path, "r") as file:
             self.assertEqual(file["config"].attrs["ranks"], b"2")
             self.assertEqual(file["config"].attrs["executor"], b"cost")
+
+
+class Same(Base):
+    """What a simulation plans is what a run of stamps did: of each operation
+    the pages, bytes, and from which slot to which, summed over the ranks."""
+
+    # (ranks, decode ranks, device pages a rank, options of both)
+    TRACE = ("--trace", pl.SLICE, "--block-tokens", 64, "--chunk", 512,
+             "--max-new", 16)
+
+    def both(self, ranks, decode, *more, comm="local", run=(), sim=()):
+        files = [self.path(name) for name in ("run.h5", "sim.h5")]
+        pages = ("--device-pages", 2000 // (ranks - decode) + 10)
+        line = (*self.TRACE, *pages, "--host-pages", 700, *more,
+                "--decode-ranks", decode)
+        self.run_program(*line, *run, "--ranks", ranks, "--comm", comm,
+                         "--log-level", "error", "--snapshot", files[0])
+        self.sim(*line, *sim, "--cp", ranks - decode, "--log-level", "error",
+                 "--snapshot", files[1])
+        parts = self.parts(*files)
+        self.assertEqual({*parts} - {"config", "requests", "counters",
+                                     "other"}, set(), parts)
+        self.assertIn("digest", parts["requests"]) # which only a run has
+        return files[0]
+
+    def slots(self, path):
+        """Recomputes records from the pages that events name."""
+        with h5py.File(path, "r") as file:
+            lanes = int(file["layout"].attrs["n_lanes"])
+            size = int(file["layout"].attrs["page_tokens"])
+            events = {k: v[:] for k, v in file["events"].items()}
+        kinds = [kind.decode() for kind in events["kinds"]]
+        checked = dict.fromkeys(("chunk", "load", "send", "offload", "resume"),
+                                0)
+        for i, kind in enumerate(kinds[k] for k in events["kind"]):
+            if kind not in checked:
+                continue
+            pages, other = ([int(page) for page in events[name][slice(
+                *events[name + "_offset"][i:i + 2])]]
+                for name in ("pages", "other"))
+            first = {"chunk": int(events["value"][i]) // size,
+                     "load": int(events["value"][i]),
+                     "send": int(events["value2"][i])}.get(kind, 0)
+            hashes = 0
+            for at, page in enumerate(pages):
+                hashes += sum(place(first + at, *ends) for ends in {
+                    "chunk": lambda: [(-1, page // lanes)],
+                    "load": lambda: [(other[at] // lanes, page // lanes)],
+                    "send": lambda: [(page // lanes, -1), (-1, other[at])],
+                    "offload": lambda: [(page, other[at])],
+                    "resume": lambda: [(other[at], page)]}[kind]())
+            self.assertEqual(int(events["moved_pages"][i]), len(pages), kind)
+            self.assertEqual(int(events["moved_hash"][i]), hashes % 2**64,
+                             f"event {i}, {kind}")
+            checked[kind] += 1
+        return checked
+
+    def test_zigzag(self):
+        for ranks, decode in ((1, 0), (2, 0), (4, 0), (8, 0), (4, 1), (8, 3)):
+            with self.subTest(ranks=ranks, decode=decode):
+                seen = self.slots(self.both(ranks, decode))
+                self.assertGreater(seen["chunk"], 90)
+                self.assertGreater(seen["send"], 90)
+
+    def test_other_rules_and_policies(self):
+        for ranks, more in (
+                (2, ("--ownership", "replicated")),
+                (4, ("--ownership", "replicated", "--evict", "slru")),
+                (8, ("--ownership", "round-robin", "--evict", "lfu")),
+                (4, ("--ownership", "interleave:3", "--write-policy",
+                     "write_through_selective")),
+                (8, ("--explore", 3, "--write-policy", "write_back"))):
+            with self.subTest(ranks=ranks, more=more):
+                self.both(ranks, 0, *more)
+
+    def test_pages_come_back_from_the_host(self):
+        for ranks in (1, 2, 4, 8):
+            with self.subTest(ranks=ranks):
+                seen = self.slots(self.both(
+                    ranks, 0, "--passes", 2, "--device-pages",
+                    1600 // ranks + 10, "--host-pages", 8000 // ranks))
+                self.assertGreater(seen["load"], 5)
+
+    def test_decode_is_put_off(self):
+        seen = self.slots(self.both(2, 1, "--decode-pages", 240, "--max-new",
+                                    200, "--decode-host-pages", 300))
+        self.assertGreater(seen["offload"], 0)
+        self.assertGreater(seen["resume"], 0)
+
+    def test_storage(self):
+        for ranks in (1, 2, 4):
+            with self.subTest(ranks=ranks):
+                path = self.both(
+                    ranks, 0, "--passes", 2, "--prefetch-policy",
+                    "wait_complete", run=("--storage",
+                                          self.path(f"disk{ranks}")),
+                    sim=("--storage-pages", "unlimited"))
+                with h5py.File(path, "r") as file:
+                    kinds = [k.decode() for k in file["events/kinds"][:]]
+                    kind, moved = (file["events/" + name][:] for name in
+                                   ("kind", "moved_pages"))
+                for name in ("store", "fetch"):
+                    self.assertGreater(
+                        moved[kind == kinds.index(name)].sum(), 0)
+
+    def test_under_mpi(self):
+        self.slots(self.both(3, 1, comm="mpi"))
+
+    def test_other_lanes_are_another_record(self):
+        files = [self.path(name) for name in ("run.h5", "sim.h5")]
+        for file, more in zip(files, ((), ("--ownership", "round-robin"))):
+            self.sim(*TIERS, "--cp", 4, *more, "--snapshot", file)
+        self.assertIn("events", self.parts(*files))
+
+
+def place(position, old, new):
+    """As pl_op_place_hash."""
+    m = (1 << 64) - 1
+
+    def fold(h, value):
+        return pl.mix64(h ^ ((value + 0x9E3779B97F4A7C15 + (h << 6)) & m))
+    return fold(fold(position, old & m), new & m)
 
 
 if __name__ == "__main__":

@@ -22,8 +22,9 @@
     X(PL_EVENT_ADMIT, "admit")       /* request, value: device-hit tokens,     \
                                         value2: host-hit tokens */             \
     X(PL_EVENT_CUT, "cut")           /* request; value: pages cut off the hit */ \
-    X(PL_EVENT_CHUNK, "chunk")       /* request; value: first token, value2:   \
-                                        tokens; pages: all of the chunk's */   \
+    X(PL_EVENT_CHUNK, "chunk")       /* op, request; value: first token,       \
+                                        value2: tokens; pages: all of the      \
+                                        chunk's */                             \
     X(PL_EVENT_FINISH, "finish")     /* request; value: 0 good, 1 failed */    \
     /* device tier */                                                          \
     X(PL_EVENT_ALLOC, "alloc")       /* pages leave the lanes; request */      \
