@@ -7,8 +7,7 @@
 #include "base/array.h"
 #include "base/text.h"
 
-/* One word as a shell takes it. */
-static void add_word(pl_text_t *text, const char *word)
+void pl_cli_add_word(pl_text_t *text, const char *word)
 {
     bool plain = strspn(word, "abcdefghijklmnopqrstuvwxyz"
                               "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -32,7 +31,7 @@ static void add_word(pl_text_t *text, const char *word)
 static void add_option(pl_text_t *text, const char *name, const char *value)
 {
     pl_text_add(text, " --%s ", name);
-    add_word(text, value);
+    pl_cli_add_word(text, value);
 }
 
 /* Does the option change what a run comes to? */
@@ -106,7 +105,7 @@ pl_status_t pl_cli_command(const pl_cli_t *cli, char **text_p)
     pl_text_add(&text, "pagelane");
     for (int i = 1; i < cli->argc; i++) {
         pl_text_add(&text, " ");
-        add_word(&text, cli->argv[i]);
+        pl_cli_add_word(&text, cli->argv[i]);
     }
     if (typed.ranks == 0) {
         typed.ranks = 1; /* what it means where nothing else is said */

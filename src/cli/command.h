@@ -4,7 +4,11 @@
 
 #include <pagelane/status.h>
 
+#include "base/text.h"
 #include "cli/cli.h"
+
+/* One word as a shell takes it. */
+void pl_cli_add_word(pl_text_t *text, const char *word);
 
 /* What was typed, quoted for a shell, and behind it, as options, what came from
  * elsewhere: variables, a configuration file, the number of ranks that mpirun

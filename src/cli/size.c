@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/command.h"
 #include "cli/json.h"
 #include "cli/planned.h"
 #include "cli/table.h"
@@ -45,7 +46,7 @@ typedef struct sizing {
     int32_t gpus, groups;
     pl_size_params_t params;
     pl_size_t size;
-    char run[512]; /* the option line; "": nothing to run */
+    char *run; /* the option line; NULL: nothing to run */
 } sizing_t;
 
 static double gb(int64_t bytes)
@@ -158,15 +159,7 @@ static pl_status_t settle(sizing_t *sizing)
 
 /* ---- the line to run ---- */
 
-/* Half of a token's bytes, which is a row of each store, as run takes it. */
-static int64_t stamp_row(const sizing_t *sizing)
-{
-    int64_t row = sizing->size.token_bytes / 2 / 4 * 4;
-
-    return row < 8 ? 8 : row > 65536 ? 65536 : row;
-}
-
-/* Pages as run takes them: all ranks' must have numbers. */
+/* Pages as sim takes them: all ranks' must have numbers. */
 static const char *pages_text(const sizing_t *sizing, int64_t pages, char *text,
                               size_t n)
 {
@@ -177,30 +170,37 @@ static const char *pages_text(const sizing_t *sizing, int64_t pages, char *text,
     return text;
 }
 
-static void make_run(sizing_t *sizing)
+static pl_status_t make_run(sizing_t *sizing)
 {
+    const pl_size_params_t *p         = &sizing->params;
     const pl_size_ownership_t *shared = &sizing->size.ownership[PL_SIZE_SHARED];
-    int32_t page                      = sizing->params.page_tokens;
-    char chunk[32]                    = "";
+    int32_t page                      = p->page_tokens;
+    pl_text_t text                    = {0};
     char device[24];
     char host[24];
 
     if (shared->device.pages == 0) {
-        return;
+        return PL_OK;
     }
+    pl_text_add(&text, "pagelane sim --model ");
+    pl_cli_add_word(&text, sizing->model_name);
+    pl_text_add(&text, " --hardware ");
+    pl_cli_add_word(&text, sizing->options->hardware);
+    pl_text_add(&text, " --kv-dtype %s --weight-dtype %s --cp %d --ep %d",
+                KV_NAMES[sizing->options->kv_dtype],
+                WEIGHT_NAMES[sizing->options->weight_dtype], (int)p->cp,
+                (int)p->ep);
+    pl_text_add(&text, " --page-size %d", (int)page);
     if (8192 % page != 0) {
-        (void)snprintf(chunk, sizeof(chunk), " --chunk %d",
-                       (int)(8192 / page * page));
+        pl_text_add(&text, " --chunk %d", (int)(8192 / page * page));
     }
-    (void)snprintf(
-        sizing->run, sizeof(sizing->run),
-        "pagelane run --executor cost --comm local --ranks %d --page-size %d%s "
-        "--device-pages %s --host-pages %s --decode-pages unlimited "
-        "--stamp-layers 1 --stamp-row-bytes %" PRId64 " --trace TRACE",
-        (int)sizing->params.cp, (int)page, chunk,
+    pl_text_add(
+        &text,
+        " --device-pages %s --host-pages %s --decode-pages unlimited "
+        "--trace TRACE",
         pages_text(sizing, shared->device.pages, device, sizeof(device)),
-        pages_text(sizing, shared->host.pages, host, sizeof(host)),
-        stamp_row(sizing));
+        pages_text(sizing, shared->host.pages, host, sizeof(host)));
+    return pl_text_take(&text, &sizing->run);
 }
 
 /* ---- for people ---- */
@@ -350,15 +350,12 @@ static pl_status_t print_run(const sizing_t *sizing)
 {
     pl_table_t *table = pl_table_open("option<,what it says<");
 
-    option_row(table, "--ranks", "the GPUs of a group, each a lane");
+    option_row(table, "--cp", "the GPUs of a group, each a lane");
     option_row(table, "--device-pages",
                "device: pages of a rank, shared, one for scratch");
     option_row(table, "--host-pages", "host: pages of a rank, shared");
     option_row(table, "--decode-pages",
                "decode is somewhere else: without bounds here");
-    option_row(table, "--stamp-row-bytes",
-               "half of a token's bytes, a multiple of 4: with one layer of "
-               "two stores, copies take as long");
     option_row(table, "--trace", "put in your own for TRACE");
     PL_TRY(end_table(table));
     printf("%s\n", sizing->run);
@@ -382,7 +379,7 @@ static pl_status_t print_tables(const sizing_t *sizing)
         return PL_OK;
     }
     PL_TRY(print_ownerships(sizing));
-    return sizing->run[0] == '\0' ? PL_OK : print_run(sizing);
+    return sizing->run == NULL ? PL_OK : print_run(sizing);
 }
 
 /* ---- for programs ---- */
@@ -484,7 +481,7 @@ static pl_status_t print_json(const sizing_t *sizing)
     if (size->kv_bytes >= 0) {
         add_ownerships(size, root);
     }
-    if (sizing->run[0] != '\0') {
+    if (sizing->run != NULL) {
         pl_json_text(root, "run", sizing->run);
     }
     return pl_json_print(root, stdout);
@@ -500,7 +497,7 @@ static pl_status_t judge(const sizing_t *sizing)
     char remedy[96]       = "use hardware with more memory, or a larger "
                             "--mem-fraction";
 
-    if (sizing->run[0] != '\0') {
+    if (sizing->run != NULL) {
         return PL_OK;
     }
     if (ep > 0) {
@@ -538,13 +535,14 @@ int pl_cli_size(const pl_cli_t *cli)
     sizing->log     = &cli->log;
     PL_TRY_GOTO(status, settle(sizing), out_free);
     PL_TRY_GOTO(status, pl_size_make(&sizing->params, &sizing->size), out_free);
-    make_run(sizing);
+    PL_TRY_GOTO(status, make_run(sizing), out_free);
     status = cli->options.json ? print_json(sizing) : print_tables(sizing);
     if (status == PL_OK) {
         status = judge(sizing);
     }
 
 out_free:
+    free(sizing->run);
     free(sizing);
     return pl_status_exit(status);
 }
