@@ -5,7 +5,9 @@
  * nobody may read or write (a direct access ends the test), and where the
  * device itself reaches it.  Copies, fills and gathers are done when they are
  * waited for, also through `after` and the events of other devices of this
- * process.  All memory is poison at first.  HOST memory is ordinary.
+ * process.  All memory is poison at first.  HOST memory is ordinary.  n_waits
+ * depends on the calls alone: a wait counts unless it asks for what this host
+ * has already waited for.
  *
  * Devices may be used from threads, one each; a mutex of all of them makes what
  * one does for another safe.
