@@ -7,6 +7,7 @@ that moves bytes does.
 """
 import json
 import os
+import resource
 import sys
 import tempfile
 
@@ -274,6 +275,29 @@ class Same(Base):
         for file, more in zip(files, ((), ("--ownership", "round-robin"))):
             self.sim(*TIERS, "--cp", 4, *more, "--snapshot", file)
         self.assertIn("events", self.parts(*files))
+
+
+class Whole(Base):
+    """The whole conversation trace, if it is here."""
+
+    def test_memory_and_misses(self):
+        trace = pl.conversation_trace()
+        if trace is None:
+            self.skipTest("no conversation trace")
+        said = self.sim("--trace", trace, "--cp", 8, "--decode-ranks", 8, *GLM,
+                        "--decode-pages", 20000, "--json").json()
+        self.assertEqual(said["completed"], 12031)
+        most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        self.assertLess(most, 1 << 20) # KiB
+        # whatever was not hit has a cause, and each evicted page is computed
+        # again
+        pages = sum(v for k, v in said.items()
+                    if k.startswith("miss_") and k.endswith("_pages"))
+        self.assertLess(said["computed_tokens"], 64 * pages)
+        self.assertGreater(said["computed_tokens"], 64 * (pages - 12031))
+        self.assertEqual(said["recomputed_tokens"],
+                         64 * said["evicted_then_needed_pages"])
+        self.assertGreater(said["evicted_then_needed_pages"], 0)
 
 
 def place(position, old, new):
