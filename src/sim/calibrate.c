@@ -7,6 +7,8 @@
 
 #include <json-c/json_tokener.h>
 
+#include <pagelane/layout.h>
+
 #include "model/json.h"
 
 enum { LARGEST_FILE = 16 << 20 };
@@ -62,10 +64,84 @@ static bool read_sizes(struct json_object *root, pl_measured_t *measured)
                      1e3, &measured->near);
 }
 
+/* Where a GPU's time went, by the work that a part of the table is. */
+static const struct {
+    const char *key;
+    pl_cost_part_t part;
+} WORKS[] = {{"compute_products", PL_COST_PROJECT},
+             {"compute_mlp", PL_COST_PROJECT},
+             {"compute_rows", PL_COST_PROJECT},
+             {"compute_store", PL_COST_PROJECT},
+             {"compute_head", PL_COST_PROJECT},
+             {"compute_indexer", PL_COST_INDEX},
+             {"compute_top-k", PL_COST_TOPK},
+             {"compute_attention", PL_COST_ATTEND},
+             {"compute_experts", PL_COST_EXPERT}};
+
+static bool read_count(struct json_object *root, const char *key,
+                       int32_t *count_p)
+{
+    struct json_object *value = pl_json_find(root, key);
+    int64_t count             = json_object_get_int64(value);
+
+    *count_p = (int32_t)count;
+    return json_object_is_type(value, json_type_int) && (count >= 1) &&
+           (count <= INT32_MAX);
+}
+
+static void read_profile(struct json_object *profile,
+                         pl_measured_prompt_t *prompt)
+{
+    for (size_t i = 0; i < sizeof(WORKS) / sizeof(*WORKS); i++) {
+        int64_t ns = 0;
+
+        if (read_rate(pl_json_find(profile, WORKS[i].key), 1e6, &ns)) {
+            prompt->part_ns[WORKS[i].part] += ns;
+        }
+    }
+}
+
+/* Of `bench prefill`: the longest prompt and the shortest. */
+static bool read_rows(struct json_object *root, pl_measured_t *measured)
+{
+    struct json_object *rows    = pl_json_find(root, "rows");
+    pl_measured_prompt_t common = {0};
+    size_t n                    = 0;
+    bool found                  = false;
+
+    if (json_object_is_type(rows, json_type_array) &&
+        read_count(root, "ranks", &common.ranks) &&
+        (common.ranks <= PL_MAX_RANKS) &&
+        read_count(root, "chunk", &common.chunk_tokens) &&
+        read_count(root, "layers", &common.layers)) {
+        n = json_object_array_length(rows);
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct json_object *row     = json_object_array_get_idx(rows, i);
+        pl_measured_prompt_t prompt = common;
+
+        if (!read_count(row, "context", &prompt.tokens) ||
+            pl_json_is(pl_json_find(row, "ownership"), "replicated") ||
+            !read_rate(pl_json_find(row, "cold_ms"), 1e6, &prompt.total_ns)) {
+            continue;
+        }
+        if (!found || (prompt.tokens < measured->shorter.tokens)) {
+            measured->shorter = prompt;
+        }
+        if (!found || (prompt.tokens >= measured->prompt.tokens)) {
+            read_profile(pl_json_find(row, "cold_profile_ms"), &prompt);
+            measured->prompt = prompt;
+        }
+        found = true;
+    }
+    return found;
+}
+
 static int take_figures(struct json_object *root, pl_measured_t *measured)
 {
     int64_t per_us = 0; /* of the whole top-k, in ps: 10^6 in a us */
-    int n          = read_sizes(root, measured) ? 1 : 0;
+    int n          = (read_sizes(root, measured) ? 1 : 0) +
+            (read_rows(root, measured) ? 1 : 0);
 
     for (size_t i = 0; i < sizeof(FIGURES) / sizeof(*FIGURES); i++) {
         int64_t *rate = (int64_t *)((char *)measured + FIGURES[i].at);

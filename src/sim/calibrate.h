@@ -14,6 +14,9 @@
  *   load_gbs, backup_gbs      host <-> device
  *   peer_gbs; the last of "sizes"' busbw_gb_s    between devices of a node
  *   tier_read_mb_s, tier_write_mb_s              storage
+ *   "rows" of `bench prefill`: of the longest prompt that is not replicated the
+ *   whole time and, of a GPU, where it went (cold_ms, cold_profile_ms); of the
+ *   shortest the whole time
  */
 #ifndef PL_SIM_CALIBRATE_H
 #define PL_SIM_CALIBRATE_H
@@ -24,11 +27,21 @@
 #include <pagelane/log.h>
 #include <pagelane/status.h>
 
+#include "clock/cost.h"
+
+/* A cold prompt in the runtime: tokens 0 means that none was measured. */
+typedef struct pl_measured_prompt {
+    int32_t tokens, ranks, chunk_tokens, layers;
+    int64_t total_ns;
+    int64_t part_ns[PL_COST_PARTS]; /* all 0: not told apart */
+} pl_measured_prompt_t;
+
 /* FLOP or bytes per microsecond; 0: not measured. */
 typedef struct pl_measured {
     int64_t product, expert, index, attend_fp8, attend_bf16;
     int64_t memory, near, load, backup, fetch, store;
-    int64_t topk_ps; /* per row and 1,024 scores */
+    int64_t topk_ps;                      /* per row and 1,024 scores */
+    pl_measured_prompt_t prompt, shorter; /* the longest, and the shortest */
 } pl_measured_t;
 
 /* PL_OK; PL_ERR_INPUT with one line: the file cannot be read, is no JSON, or

@@ -2,6 +2,7 @@
  * numbers are. */
 #include "sim/costs.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -225,6 +226,90 @@ START_TEST(what_was_measured_wins)
 }
 END_TEST
 
+/* Two lengths: what grows with the context took five times as long, all else
+ * three times. */
+START_TEST(two_lengths_tell_context_from_the_rest)
+{
+    static const int32_t TOKENS[] = {16384, 98304};
+    pl_measured_t measured        = {0};
+    pl_costs_t usual, scaled;
+    int64_t parts[PL_COST_PARTS];
+    double ms[2];
+    char text[512];
+
+    prepare("GLM-5.2", "H200", 4);
+    RIG.params.ep = 1;
+    usual         = derive();
+    for (int k = 0; k < 2; k++) {
+        double context = 0;
+
+        for (int32_t at = 0; at < TOKENS[k]; at += 8192) {
+            (void)pl_cost_chunk_ns(&usual, 4, at, 8192, parts);
+            context += (double)(parts[PL_COST_INDEX] + parts[PL_COST_TOPK]);
+        }
+        ms[k] = 3e3 * seconds(&usual, TOKENS[k]) + 2e-6 * context;
+    }
+    (void)snprintf(text, sizeof(text),
+                   "{\"ranks\": 4, \"chunk\": 8192, \"layers\": 78, \"rows\": "
+                   "[{\"context\": 16384, \"cold_ms\": %f}, {\"context\": "
+                   "98304, \"cold_ms\": %f}]}",
+                   ms[0], ms[1]);
+    ck_assert_int_eq(parse(text, &measured), PL_OK);
+    RIG.params.measured = &measured;
+    scaled              = derive();
+    WITHIN(1e3 * seconds(&scaled, 16384), ms[0], 1.001);
+    WITHIN(1e3 * seconds(&scaled, 98304), ms[1], 1.001);
+    WITHIN((double)scaled.prefill[PL_COST_INDEX].context_ps,
+           5.0 * (double)usual.prefill[PL_COST_INDEX].context_ps, 1.01);
+    WITHIN((double)scaled.prefill[PL_COST_EXPERT].row_ps,
+           3.0 * (double)usual.prefill[PL_COST_EXPERT].row_ps, 1.01);
+}
+END_TEST
+
+/* A prompt that took twice as long as reckoned, as a whole, or in one part. */
+START_TEST(a_measured_prompt_scales_its_parts)
+{
+    static const char WHOLE[] =
+        "{\"bench\": \"prefill\", \"ranks\": 4, \"chunk\": 8192, "
+        "\"layers\": 78, \"rows\": ["
+        "{\"context\": 65536, \"ownership\": \"zigzag\", \"cold_ms\": %f%s}, "
+        "{\"context\": 65536, \"ownership\": \"replicated\", \"cold_ms\": 1}"
+        "]}";
+    pl_measured_t measured = {0};
+    pl_costs_t usual, scaled;
+    int64_t parts[PL_COST_PARTS];
+    int64_t index = 0;
+    char profile[64];
+    char text[512];
+
+    prepare("GLM-5.2", "H200", 4);
+    RIG.params.ep = 1;
+    usual         = derive();
+    (void)snprintf(text, sizeof(text), WHOLE, 2e3 * seconds(&usual, 65536), "");
+    ck_assert_int_eq(parse(text, &measured), PL_OK);
+    ck_assert_int_eq(measured.prompt.tokens, 65536);
+    RIG.params.measured = &measured;
+    scaled              = derive();
+    WITHIN(seconds(&scaled, 65536), 2 * seconds(&usual, 65536), 1.001);
+    WITHIN(seconds(&scaled, 16384), 2 * seconds(&usual, 16384), 1.001);
+    WITHIN((double)pl_cost_decode_ns(&scaled, 8, 80000, NULL),
+           2.0 * (double)pl_cost_decode_ns(&usual, 8, 80000, NULL), 1.001);
+
+    for (int32_t at = 0; at < 65536; at += 8192) {
+        (void)pl_cost_chunk_ns(&usual, 4, at, 8192, parts);
+        index += parts[PL_COST_INDEX];
+    }
+    (void)snprintf(profile, sizeof(profile),
+                   ", \"cold_profile_ms\": {\"compute_indexer\": %f}",
+                   3e-6 * (double)index);
+    (void)snprintf(text, sizeof(text), WHOLE, 1.0, profile);
+    ck_assert_int_eq(parse(text, &measured), PL_OK);
+    scaled = derive();
+    WITHIN(seconds(&scaled, 65536) - seconds(&usual, 65536),
+           2e-9 * (double)index, 1.001);
+}
+END_TEST
+
 START_TEST(what_is_no_measurement_is_refused)
 {
     static const char *const BAD[] = {"",
@@ -237,6 +322,11 @@ START_TEST(what_is_no_measurement_is_refused)
                                       "{\"indexer_tflops\": 1e30}",
                                       "{\"sizes\": []}",
                                       "{\"sizes\": {\"busbw_gb_s\": 3}}",
+                                      "{\"rows\": [{\"context\": 5, "
+                                      "\"cold_ms\": 3}]}",
+                                      "{\"ranks\": 0, \"chunk\": 1, "
+                                      "\"layers\": 1, \"rows\": [{\"context\": "
+                                      "5, \"cold_ms\": 3}]}",
                                       "{\"indexer_tflops\": 3} x"};
     pl_measured_t measured         = {.near = 5};
 
@@ -293,6 +383,8 @@ static TCase *all(void)
     tcase_add_test(tcase, laws);
     tcase_add_test(tcase, cpus);
     tcase_add_test(tcase, what_was_measured_wins);
+    tcase_add_test(tcase, two_lengths_tell_context_from_the_rest);
+    tcase_add_test(tcase, a_measured_prompt_scales_its_parts);
     tcase_add_test(tcase, what_is_no_measurement_is_refused);
     tcase_add_test(tcase, limits_are_read);
     return tcase;
