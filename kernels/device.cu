@@ -450,6 +450,12 @@ int64_t pl_cuda_n_synchronizations(void)
     return n_synchronizations.load(std::memory_order_relaxed);
 }
 
+int pl_cuda_copy_now(void *to, const void *from, size_t bytes)
+{
+    pl_cuda_count_synchronization();
+    return (int)cudaMemcpy(to, from, bytes, cudaMemcpyDefault);
+}
+
 /* ---- for the other files of the device ---- */
 
 pl_status_t pl_cuda_tell(const pl_cuda_t *cuda, cudaError_t error,

@@ -51,10 +51,14 @@ PL_MUST_CHECK pl_status_t pl_cuda_told(const pl_log_t *log, int error,
 
 /* PAGELANE_DEBUG=1 */
 bool pl_cuda_is_debug(void);
-/* Before a call that makes the host wait for a whole stream or device: counts
- * it (pl_cuda_n_synchronizations). */
+/* Before a call in which CUDA makes the host wait, for a whole stream or device
+ * or (weights on their way) an event: counts it (pl_cuda_n_synchronizations).
+ */
 void pl_cuda_count_synchronization(void);
 int64_t pl_cuda_n_synchronizations(void);
+/* Copy to or from the GPU; the host waits, and that is counted.  A cudaError_t.
+ */
+int pl_cuda_copy_now(void *to, const void *from, size_t bytes);
 
 #ifdef __cplusplus
 }

@@ -506,11 +506,11 @@ pl_status_t gpu_end(pl_forward_t *self, int32_t i, float *logits,
     if (logits == nullptr) {
         return PL_OK;
     }
-    return pl_cuda_told(forward->log,
-                        cudaMemcpy(logits, forward->logits,
-                                   (size_t)config->vocab_size * sizeof(*logits),
-                                   cudaMemcpyDeviceToHost),
-                        "logits");
+    return pl_cuda_told(
+        forward->log,
+        pl_cuda_copy_now(logits, forward->logits,
+                         (size_t)config->vocab_size * sizeof(*logits)),
+        "logits");
 }
 
 void gpu_watch(pl_forward_t *self, pl_selected_t selected, void *context)

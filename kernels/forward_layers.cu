@@ -130,22 +130,21 @@ pl_status_t tell_selected(const tile_t &tile, int32_t from, int32_t n)
     const int32_t first       = tile.first + from;
     std::vector<int32_t> selection((size_t)n * room), counts((size_t)n);
     std::vector<float> scores((size_t)n * stride);
-    cudaError_t error;
+    int error;
 
     PL_TRY(pl_cuda_device_wait_stream(forward->device, PL_STREAM_COMPUTE));
-    error = cudaMemcpy(
-        selection.data(), pl_row_at(forward->step.selection, first, room),
-        selection.size() * sizeof(int32_t), cudaMemcpyDeviceToHost);
-    error = error == cudaSuccess
-                ? cudaMemcpy(counts.data(), forward->step.n_selected + first,
-                             counts.size() * sizeof(int32_t),
-                             cudaMemcpyDeviceToHost)
-                : error;
+    error = pl_cuda_copy_now(selection.data(),
+                             pl_row_at(forward->step.selection, first, room),
+                             selection.size() * sizeof(int32_t));
     error =
         error == cudaSuccess
-            ? cudaMemcpy(scores.data(), forward->attention.scores,
-                         scores.size() * sizeof(float), cudaMemcpyDeviceToHost)
+            ? pl_cuda_copy_now(counts.data(), forward->step.n_selected + first,
+                               counts.size() * sizeof(int32_t))
             : error;
+    error = error == cudaSuccess
+                ? pl_cuda_copy_now(scores.data(), forward->attention.scores,
+                                   scores.size() * sizeof(float))
+                : error;
     PL_TRY(pl_cuda_told(forward->log, error, "selections for --expect"));
     for (int32_t i = 0; i < n; i++) {
         const int32_t position = forward->host_positions[first + i];

@@ -14,7 +14,8 @@
 
 #include "launch.cuh"
 
-namespace {
+namespace
+{
 
 constexpr int THREADS     = 256;
 constexpr int SCALE_BLOCK = 128; /* rows and columns that share a scale */
@@ -129,7 +130,8 @@ size_t file_bytes(pl_dtype_t dtype)
 /* ---- the way there ---- */
 
 /* Two pieces: one is filled while the other is on its way. */
-class sender_t {
+class sender_t
+{
   public:
     explicit sender_t(const pl_log_t *to_log)
         : log(to_log), stream(nullptr), turn(0)
@@ -229,8 +231,10 @@ class sender_t {
         const rows_t rows  = {device[turn],
                               (const float *)(device[turn] + PIECE),
                               tensor.scale_cols, first, tensor.cols};
-        cudaError_t error  = cudaEventSynchronize(done[turn]);
+        cudaError_t error;
 
+        pl_cuda_count_synchronization();
+        error = cudaEventSynchronize(done[turn]);
         memcpy(pinned[turn],
                (const uint8_t *)tensor.bytes + (size_t)first * row, bytes);
         error = error == cudaSuccess
@@ -486,11 +490,10 @@ pl_status_t send_experts(sender_t *sender, const pl_log_t *log,
                                 weights->dtype));
             at += expert_bytes(config, weights);
         }
-        PL_TRY(
-            pl_cuda_told(log,
-                         cudaMemcpy(lists[which], addresses.data(),
-                                    n * sizeof(void *), cudaMemcpyHostToDevice),
-                         "the addresses of experts"));
+        PL_TRY(pl_cuda_told(log,
+                            pl_cuda_copy_now(lists[which], addresses.data(),
+                                             n * sizeof(void *)),
+                            "the addresses of experts"));
     }
     return config->n_shared == 0 ? PL_OK
                                  : send_mlp(sender, weights, from.shared,
@@ -526,7 +529,8 @@ pl_status_t send_all(sender_t *sender, const pl_log_t *log,
 
 /* ---- products ---- */
 
-class planner_t {
+class planner_t
+{
   public:
     planner_t(pl_gpu_weights_t *of, const pl_log_t *to_log)
         : weights(of), log(to_log)
@@ -757,8 +761,8 @@ pl_status_t pl_gpu_weights_take(const pl_device_t *device,
     weights->dtype   = dtype;
     weights->layers  = (pl_gpu_layer_t *)calloc((size_t)config->n_layers,
                                                 sizeof(*weights->layers));
-    status = weights->layers == nullptr ? PL_ERR_MEMORY
-                                        : upload(config, log, weights);
+    status           = weights->layers == nullptr ? PL_ERR_MEMORY
+                                                  : upload(config, log, weights);
     if (status != PL_OK) {
         close_weights(weights);
         return status;
