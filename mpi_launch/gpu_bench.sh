@@ -5,12 +5,10 @@
 #
 #   --build DIR    a build folder: bin/pagelane, tests/gpu
 #   --oracle DIR   folder of checkpoint folders (config.json, weights,
-#                  prompts.json, expected.safetensors); without it, the one in
-#                  examples
-#   --trace FILE   for the stamp run; without it, the slice in datasets
+#                  prompts.json, expected.safetensors) besides those shipped
 #   --out DIR      logs and JSON go there (default gpu_bench.out)
-#   --steps WORDS  of devices tests kernels transfer oracle stamp prefill; all
-#                  by default, as "kernels transfer"
+#   --steps WORDS  of devices tests kernels transfer runs prefill; all by
+#                  default, as "kernels transfer"
 #   --contexts N,N prompts of `bench prefill` (default 8192,32768,131072)
 #   --limit S      seconds that a step may take (default 300)
 #
@@ -21,9 +19,8 @@ set -u
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=
 oracle=$root/examples
-trace=$root/datasets/mooncake_conversation_slice.jsonl
 out=gpu_bench.out
-steps="devices tests kernels transfer oracle stamp prefill"
+steps="devices tests kernels transfer runs prefill"
 contexts=8192,32768,131072
 limit=300
 
@@ -37,7 +34,6 @@ while [ $# -gt 0 ]; do
     case $1 in
     --build) build=$2 ;;
     --oracle) oracle=$2 ;;
-    --trace) trace=$2 ;;
     --out) out=$2 ;;
     --steps) steps=$2 ;;
     --contexts) contexts=$2 ;;
@@ -120,45 +116,15 @@ bench_transfer() {
     done
 }
 
-# MODEL NAME OPTION...: against the reference; the error is shown.
-compare() {
-    local folder=$1 name=$2
+# Real models and stamped bytes, as tests/gpu/runs.py says: one step each.
+run_all() {
+    local script=$root/tests/gpu/runs.py name
 
-    shift 2
-    step "$name" "$program" run --device cuda --model "$folder" \
-        --trace "$folder/prompts.json" --max-new 16 --json \
-        --expect "$folder/expected.safetensors" "$@" || return
-    grep -o 'worst error.*' "$out/$name.log" | sed 's/^/    /'
-}
-
-# Each checkpoint on all numbers of ranks; digests of KV and tokens are those
-# of one rank, whatever the ranks and chunks.
-run_oracle() {
-    local folder model n comm
-
-    for folder in "$oracle"/*/; do
-        [ -f "$folder/expected.safetensors" ] || continue
-        model=$(basename "$folder")
-        ranks_and_comms | while read -r n comm; do
-            compare "$folder" "oracle_${model}_${comm}_$n" \
-                --comm "$comm" --ranks "$n"
+    python3 "$script" --program "$program" --oracle "$oracle" --list |
+        while read -r name; do
+            shown "runs_$name" env PAGELANE_REQUIRE_GPU=1 python3 "$script" \
+                --program "$program" --oracle "$oracle" "$name"
         done
-        compare "$folder" "oracle_${model}_chunk64" --comm peer --ranks 2 \
-            --page-size 16 --chunk 64
-        step "digests_$model" test "$(cat "$out/oracle_${model}_"*.out |
-            grep '"kv_digest"' | sort -u | wc -l)" -eq 1
-    done
-}
-
-run_stamp() {
-    ranks_and_comms | while read -r n comm; do
-        [ "$n" -gt 1 ] || [ "$gpus" -eq 1 ] || continue
-        step "stamp_${comm}_$n" "$program" run --device cuda --comm "$comm" \
-            --ranks "$n" --trace "$trace" --limit 500 --page-size 64 \
-            --chunk 512 --device-pages 3000 --host-pages 8000 \
-            --decode-pages 4096 --stamp-layers 2 --stamp-row-bytes 64 \
-            --max-new 16 --verify digest
-    done
 }
 
 # A GPU each; and, where there are fewer than 8, 8 ranks that share them.
@@ -213,11 +179,12 @@ wants tests && step test_gpu_kernels env PAGELANE_REQUIRE_GPU=1 \
     "$build/tests/gpu/test_gpu_kernels"
 wants tests && step test_gpu_nccl env PAGELANE_REQUIRE_GPU=1 \
     "$build/tests/gpu/test_gpu_nccl"
+wants tests && shown test_gpu_runs env PAGELANE_REQUIRE_GPU=1 \
+    "$build/tests/gpu/test_gpu_runs"
 wants kernels && shown kernels "$program" bench kernels
 wants kernels && step kernels_json "$program" bench kernels --json
 wants transfer && bench_transfer
-wants oracle && run_oracle
-wants stamp && run_stamp
+wants runs && run_all
 wants prefill && bench_prefill
 
 if [ -e "$out/failed" ]; then

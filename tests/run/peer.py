@@ -19,32 +19,15 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))), "support"))
 import numpy as np  # noqa: E402
 import pagelane_run as pl  # noqa: E402
+from pagelane_run import MPIRUN, lanes, launch  # noqa: E402
 from determinism import content  # noqa: E402
 from kills import family, is_alive  # noqa: E402
 
 TINY = os.path.join(pl.ROOT, "examples", "glm-tiny")
-MPIRUN = dict(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-              OMPI_MCA_rmaps_base_oversubscribe="1",
-              OMPI_MCA_mpi_yield_when_idle="1",
-              OMPI_MCA_btl_base_warn_component_unused="0",
-              OMPI_MCA_btl_vader_single_copy_mechanism="none",
-              OMPI_MCA_orte_execute_quiet="1")
-
-# Pools that keep the total of all lanes.
 STAMP = [*pl.SMALL, "--verify", "full"]
 MODEL = ["--trace", pl.SLICE, "--limit", 16, "--block-tokens", 16,
          "--page-size", 8, "--chunk", 128, "--decode-pages", 1024,
          "--model", TINY, "--max-new", 6, "--verify", "full"]
-
-
-def lanes(c, d, device, host):
-    return ["--ranks", c + d, "--decode-ranks", d, "--device-pages",
-            device // c + 2, "--host-pages", host // c]
-
-
-def launch(n, processes):
-    """How to start n ranks that read each other's pages."""
-    return dict(MPIRUN, launcher=["mpirun", "-n", str(n)]) if processes else {}
 
 
 class Peers(pl.Case):

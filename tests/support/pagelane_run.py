@@ -1,6 +1,6 @@
 """What the tests of whole runs share: start the program, read what it left.
 
-Needs h5py, so /usr/bin/python3 on Debian.
+Snapshots need h5py, so /usr/bin/python3 on Debian.
 """
 import argparse
 import json
@@ -10,8 +10,11 @@ import subprocess
 import sys
 import unittest
 
-import h5py
-import numpy as np
+try:
+    import h5py
+    import numpy as np
+except ImportError:  # on a machine lent for its GPUs; tests/gpu needs neither
+    h5py = np = None
 
 SKIPPED = 77
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
@@ -24,6 +27,24 @@ SMALL = ["--trace", SLICE, "--block-tokens", "64", "--page-size", "64",
          "--decode-pages", "4096", "--stamp-layers", "2",
          "--stamp-row-bytes", "64", "--max-new", "16"]
 LOCAL8 = ["--ranks", "8", "--comm", "local"]
+
+MPIRUN = dict(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+              OMPI_MCA_rmaps_base_oversubscribe="1",
+              OMPI_MCA_mpi_yield_when_idle="1",
+              OMPI_MCA_btl_base_warn_component_unused="0",
+              OMPI_MCA_btl_vader_single_copy_mechanism="none",
+              OMPI_MCA_orte_execute_quiet="1")
+
+
+def lanes(c, d, device, host):
+    """C + D ranks, with pools that keep the total of all lanes."""
+    return ["--ranks", c + d, "--decode-ranks", d, "--device-pages",
+            device // c + 2, "--host-pages", host // c]
+
+
+def launch(n, processes=True):
+    """How to start n ranks that read each other's pages: for Run."""
+    return dict(MPIRUN, launcher=["mpirun", "-n", str(n)]) if processes else {}
 
 
 def conversation_trace():

@@ -108,7 +108,7 @@ waits_run_t *waits_take(const waits_params_t *params)
     of_run.engine.n_decode   = params->n_decode;
     of_run.engine.page_bytes = PAGE_BYTES; /* costs, so decisions, too */
     exec_pools(&of_run, DEVICE_TOKENS, 3000, 6400);
-    run->result = exec_run_with(&of_run, injections, 30.0);
+    run->result = exec_run_with(&of_run, injections, 100.0);
     exec_trace_free(trace);
     pl_weights_close(weights);
     return run;

@@ -25,7 +25,8 @@ typedef struct waits_params {
 
 /* One tick of one rank. */
 typedef struct waits_tick {
-    int64_t waits;         /* pl_device_t.n_waits of that rank */
+    int64_t waits;         /* of that rank for its device; the first tick's
+                              include those of opening */
     int64_t chunks, steps; /* on all ranks */
 } waits_tick_t;
 
