@@ -1,14 +1,15 @@
 /* Whole runs on a GPU: how often the host waits, and what is caught.
  *
- * Ranks are threads that share the GPU, by peer.  The same runs on a device
- * that is far (tests/unit/exec/test_waits.c) say how often a host may wait in
- * each tick, whatever the number of layers; its comment says why.  A GPU may be
- * done before the host asks, so it is the most.  Besides that a GPU's host
- * waits, if it is ahead by so much, to hand over
+ * Ranks are threads that share the GPUs there are, by peer.  The same runs on a
+ * device that is far (tests/unit/exec/test_waits.c) say how often a host may
+ * wait in each tick, whatever the number of layers; its comment says why.  A
+ * GPU may be done before the host asks, so it is the most.  Besides that a
+ * GPU's host waits, if it is ahead by so much, to hand over
  *   - a chunk or step: what was handed over two before is still on its way
  *     (tokens, rows, the page maps of both stores): 4;
  *   - the pages of a chunk's gathers, prefix and own: 2.
  */
+#include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,9 +33,11 @@ enum { SHALLOW = 2, DEEP = 24, HANDED_OVER = 4, GATHERED = 2 };
 static pl_status_t open_device(void *context, int rank, const pl_log_t *log,
                                pl_device_t **device_p)
 {
+    int n_gpus = 1;
+
     (void)context;
-    (void)rank;
-    return pl_cuda_device_open(0, log, device_p);
+    (void)cudaGetDeviceCount(&n_gpus);
+    return pl_cuda_device_open(rank % (n_gpus > 0 ? n_gpus : 1), log, device_p);
 }
 
 static pl_status_t open_forward(void *context, pl_device_t *device,
