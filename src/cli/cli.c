@@ -65,6 +65,13 @@ static const char PREFILL_DETAILS[] =
     "where the time goes: streams go on beside each other, so shares may add\n"
     "to more than 100 %.\n";
 
+static const char REPORT_DETAILS[] =
+    "The page holds everything that it shows and asks nothing of the network. "
+    "With\n"
+    "--trace, the trace of that run, it has the exact curve of what LRU caches "
+    "of any\n"
+    "size would hit.\n";
+
 static const pl_verb_t VERBS[] = {
     {.name    = "run",
      .summary = "play a trace through prefill, cache tiers, transfer and "
@@ -149,6 +156,14 @@ static const pl_verb_t VERBS[] = {
      .min_words = 2,
      .max_words = 2,
      .run       = pl_cli_export},
+    {.name      = "report",
+     .operands  = "FILE",
+     .summary   = "a snapshot as one HTML page: what limits the run, and charts",
+     .details   = REPORT_DETAILS,
+     .bit       = PL_VERB_REPORT,
+     .min_words = 1,
+     .max_words = 1,
+     .run       = pl_cli_report},
     {.name    = "size",
      .summary = "how much KV of a model fits on which hardware, and how to run "
                 "it",

@@ -54,6 +54,7 @@ int pl_cli_bench_prefill(const pl_cli_t *cli);
 int pl_cli_check(const pl_cli_t *cli);
 int pl_cli_compare(const pl_cli_t *cli);
 int pl_cli_export(const pl_cli_t *cli);
+int pl_cli_report(const pl_cli_t *cli);
 int pl_cli_size(const pl_cli_t *cli);
 int pl_cli_sim(const pl_cli_t *cli);
 

@@ -7,7 +7,7 @@
  .help  = "The requests: Mooncake, Bailian or token JSONL, agentic "
           "sessions, CSV of lengths; packed by gzip or zstd or not. Told "
           "apart by content.",
- .verbs = PLANS | PL_VERB_TRACE_STATS,
+ .verbs = PLANS | PL_VERB_TRACE_STATS | PL_VERB_REPORT,
  AT(trace)},
     {.group = "trace",
      .name  = "merge",

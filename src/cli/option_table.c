@@ -24,6 +24,8 @@ static const char *const VERB_NAMES[] = {"run",
                                          "trace make",
                                          "bench prefill",
                                          "sim",
+                                         "sweep",
+                                         "report",
                                          NULL};
 
 /* Variables with our prefix that are no options. */
@@ -46,7 +48,7 @@ enum {
     ALL = PL_VERB_RUN | PL_VERB_TRACE_STATS | PL_VERB_DOCTOR | PL_VERB_INSPECT |
           PL_VERB_BENCH | PL_VERB_COMPARE | PL_VERB_EXPORT | PL_VERB_CHECK |
           PL_VERB_SIZE | PL_VERB_BENCH_TRANSFER | WRITES_TRACE | PREFILL |
-          PL_VERB_SIM
+          PL_VERB_SIM | PL_VERB_REPORT
 };
 
 static const pl_option_t OPTIONS[] = {
@@ -696,8 +698,17 @@ static const pl_option_t OPTIONS[] = {
      .kind   = PL_OPTION_STRING,
      .unit   = "file",
      .help   = "Write it there, whole or not at all, instead of to stdout.",
-     .verbs  = PL_VERB_EXPORT | WRITES_TRACE,
+     .verbs  = PL_VERB_EXPORT | PL_VERB_REPORT | WRITES_TRACE,
      AT(output)},
+    {.group = "output",
+     .name  = "perfetto",
+     .kind  = PL_OPTION_STRING,
+     .unit  = "file",
+     .help  = "Write requests, operations and lanes there as a trace for "
+              "ui.perfetto.dev (Chrome's JSON); without --output, nothing "
+              "else.",
+     .verbs = PL_VERB_REPORT,
+     AT(perfetto)},
     {.group    = "output",
      .name     = "repair",
      .kind     = PL_OPTION_FLAG,

@@ -31,7 +31,9 @@ enum {
     PL_VERB_TRACE_CONVERT  = 1 << 10,
     PL_VERB_TRACE_MAKE     = 1 << 11,
     PL_VERB_BENCH_PREFILL  = 1 << 12,
-    PL_VERB_SIM            = 1 << 13
+    PL_VERB_SIM            = 1 << 13,
+    PL_VERB_SWEEP          = 1 << 14,
+    PL_VERB_REPORT         = 1 << 15
 };
 
 /* Values of choices: indices into the words of the table. */
@@ -170,6 +172,7 @@ typedef struct pl_options {
     pl_option_strings_t fail_if;
     bool csv;
     char *output;
+    char *perfetto; /* file */
     bool json;
     bool repair;
     int32_t log_level; /* pl_log_level_t */

@@ -1,0 +1,383 @@
+/* Requests, operations and lanes as trace events in Chrome's JSON format, which
+ * ui.perfetto.dev opens. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/report_data.h"
+
+/* Processes of the trace. */
+enum { REQUESTS = 1, OPERATIONS = 2, LANES = 3 };
+
+/* Threads of one link: slices of one thread must not overlap. */
+enum { LINK_THREADS = 100000 };
+
+typedef struct operation {
+    const char *begin, *end; /* kinds of events */
+    const char *link;
+} operation_t;
+
+static const operation_t KINDS[] = {
+    {"load", "loaded", "host to device"},
+    {"backup", "backed_up", "device to host"},
+    {"send", "sent", "prefill to decode"},
+    {"offload", "offloaded", "decode to its host buffer"},
+    {"resume", "resumed", "host buffer to decode"},
+    {"store", "stored", "host to storage"},
+    {"fetch", "fetched", "storage to host"},
+};
+
+enum { N_KINDS = sizeof(KINDS) / sizeof(KINDS[0]) };
+
+typedef struct slice {
+    int64_t id, from_ns, to_ns; /* to_ns -1: it has not ended */
+    int64_t request, pages;
+    int kind;
+    int64_t good; /* value of its end */
+} slice_t;
+
+/* The threads of a process, each with the time from which it is free. */
+typedef struct threads {
+    PL_ARRAY(int64_t) free_ns;
+} threads_t;
+
+typedef struct writer {
+    const pl_report_data_t *data;
+    FILE *file;
+    bool first; /* no event so far */
+    int64_t last_ns;
+    PL_ARRAY(slice_t) slices;
+    threads_t requests, links[N_KINDS];
+    int64_t *thread_of; /* [request] */
+} writer_t;
+
+/* ---- writing ---- */
+
+static void begin(writer_t *w, const char *phase, int pid, int64_t tid)
+{
+    fprintf(w->file, "%s{\"ph\":\"%s\",\"pid\":%d,\"tid\":%" PRId64,
+            w->first ? "" : ",\n", phase, pid, tid);
+    w->first = false;
+}
+
+/* Microseconds, exactly. */
+static void put_time(writer_t *w, const char *name, int64_t ns)
+{
+    fprintf(w->file, ",\"%s\":%" PRId64 ".%03" PRId64, name, ns / 1000,
+            ns % 1000);
+}
+
+static void put_span(writer_t *w, int64_t from_ns, int64_t to_ns)
+{
+    put_time(w, "ts", from_ns);
+    put_time(w, "dur", to_ns - from_ns);
+}
+
+static void name_it(writer_t *w, const char *what, int pid, int64_t tid,
+                    const char *name)
+{
+    begin(w, "M", pid, tid);
+    fprintf(w->file, ",\"name\":\"%s\",\"args\":{\"name\":\"%s\"}}", what,
+            name);
+}
+
+/* The lowest thread that is free then; taken until to_ns.  -1: no memory. */
+static int64_t take_thread(threads_t *threads, int64_t from_ns, int64_t to_ns)
+{
+    size_t i = 0;
+
+    while ((i < threads->free_ns.n) && (threads->free_ns.items[i] > from_ns)) {
+        i++;
+    }
+    if (i < threads->free_ns.n) {
+        threads->free_ns.items[i] = to_ns;
+    } else if (PL_ARRAY_PUSH(&threads->free_ns, to_ns) != PL_OK) {
+        return -1;
+    }
+    return (int64_t)i;
+}
+
+/* ---- requests ---- */
+
+static const char *const PHASES[] = {"queueing", "prefill", "transfer",
+                                     "decode"};
+
+enum { N_PHASES = sizeof(PHASES) / sizeof(PHASES[0]) };
+
+static void put_request(writer_t *w, int32_t i, int64_t thread, int64_t end_ns)
+{
+    const pl_record_t *r = &w->data->records[i];
+
+    begin(w, "X", REQUESTS, thread);
+    put_span(w, r->arrival_ns, end_ns);
+    fprintf(w->file,
+            ",\"cat\":\"request\",\"name\":\"request %" PRId32
+            "\",\"args\":{\"request\":%" PRId32 ",\"prompt_tokens\":%" PRId32
+            ",\"device_hit_tokens\":%" PRId32 ",\"host_hit_tokens\":%" PRId32
+            ",\"storage_hit_tokens\":%" PRId32 ",\"generated_tokens\":%" PRId32
+            ",\"home\":%" PRId32 ",\"failed\":%s}}",
+            i, i, r->prompt_tokens, r->device_hit_tokens, r->host_hit_tokens,
+            r->storage_hit_tokens, r->generated_tokens, r->home,
+            r->failed ? "true" : "false");
+}
+
+static pl_status_t put_one_request(writer_t *w, int32_t i)
+{
+    const pl_record_t *r              = &w->data->records[i];
+    const int64_t times[N_PHASES + 1] = {r->arrival_ns, r->admitted_ns,
+                                         r->first_token_ns, r->decode_ns,
+                                         r->finished_ns};
+    int64_t end                       = r->arrival_ns;
+    int64_t thread;
+
+    w->thread_of[i] = -1;
+    if (r->skipped || (r->arrival_ns < 0)) {
+        return PL_OK;
+    }
+    for (int p = 1; p <= N_PHASES; p++) {
+        end = times[p] > end ? times[p] : end;
+    }
+    w->last_ns = end > w->last_ns ? end : w->last_ns;
+    thread     = take_thread(&w->requests, r->arrival_ns, end);
+    if (thread < 0) {
+        return PL_ERR_MEMORY;
+    }
+    w->thread_of[i] = thread;
+    put_request(w, i, thread, end);
+    for (int p = 0; p < N_PHASES; p++) {
+        if ((times[p] >= 0) && (times[p + 1] > times[p])) {
+            begin(w, "X", REQUESTS, thread);
+            put_span(w, times[p], times[p + 1]);
+            fprintf(w->file,
+                    ",\"cat\":\"phase\",\"name\":\"%s\",\"args\":{\"request\":"
+                    "%" PRId32 "}}",
+                    PHASES[p], i);
+        }
+    }
+    return PL_OK;
+}
+
+static pl_status_t put_requests(writer_t *w)
+{
+    name_it(w, "process_name", REQUESTS, 0, "requests");
+    for (int32_t i = 0; i < w->data->n; i++) {
+        PL_TRY(put_one_request(w, i));
+    }
+    for (size_t i = 0; i < w->requests.free_ns.n; i++) {
+        char name[64];
+
+        (void)snprintf(name, sizeof(name), "place %zu", i);
+        name_it(w, "thread_name", REQUESTS, (int64_t)i, name);
+    }
+    return PL_OK;
+}
+
+/* ---- operations ---- */
+
+/* Ids ascend in the order in which operations begin. */
+static slice_t *find_slice(writer_t *w, int64_t id)
+{
+    size_t low  = 0;
+    size_t high = w->slices.n;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (w->slices.items[middle].id < id) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return (low < w->slices.n) && (w->slices.items[low].id == id)
+               ? &w->slices.items[low]
+               : NULL;
+}
+
+/* An operation has a beginning for each node that it is about. */
+static pl_status_t begin_slice(writer_t *w, int kind, size_t i)
+{
+    const pl_events_t *events = &w->data->events;
+    int64_t id                = pl_event_at(events, PL_FIELD_OP, i);
+    slice_t *slice            = find_slice(w, id);
+    size_t pages              = 0;
+    slice_t made;
+
+    (void)pl_event_pages(events, i, &pages);
+    if (slice != NULL) {
+        slice->pages += (int64_t)pages;
+        return PL_OK;
+    }
+    if ((w->slices.n > 0) && (w->slices.items[w->slices.n - 1].id > id)) {
+        return PL_OK; /* a file that contradicts itself is not followed */
+    }
+    made = (slice_t){.id      = id,
+                     .from_ns = pl_event_at(events, PL_FIELD_TIME, i),
+                     .to_ns   = -1,
+                     .request = pl_event_at(events, PL_FIELD_REQUEST, i),
+                     .pages   = (int64_t)pages,
+                     .kind    = kind,
+                     .good    = -1};
+    return PL_ARRAY_PUSH(&w->slices, made);
+}
+
+static void put_chunk(writer_t *w, size_t i)
+{
+    const pl_events_t *events = &w->data->events;
+    int64_t request           = pl_event_at(events, PL_FIELD_REQUEST, i);
+
+    if ((request < 0) || (request >= w->data->n) ||
+        (w->thread_of[request] < 0)) {
+        return;
+    }
+    begin(w, "i", REQUESTS, w->thread_of[request]);
+    put_time(w, "ts", pl_event_at(events, PL_FIELD_TIME, i));
+    fprintf(w->file,
+            ",\"s\":\"t\",\"cat\":\"chunk\",\"name\":\"chunk\",\"args\":{"
+            "\"request\":%" PRId64 ",\"first_token\":%" PRId64
+            ",\"tokens\":%" PRId64 "}}",
+            request, pl_event_at(events, PL_FIELD_VALUE, i),
+            pl_event_at(events, PL_FIELD_VALUE2, i));
+}
+
+static pl_status_t take_event(writer_t *w, size_t i)
+{
+    const pl_events_t *events = &w->data->events;
+    const char *name          = pl_event_name(events, i);
+    int64_t ns                = pl_event_at(events, PL_FIELD_TIME, i);
+
+    w->last_ns = ns > w->last_ns ? ns : w->last_ns;
+    if (pl_event_kind(events, i) == PL_KIND_CHUNK) {
+        put_chunk(w, i);
+        return PL_OK;
+    }
+    for (int kind = 0; kind < N_KINDS; kind++) {
+        slice_t *slice;
+
+        if (strcmp(name, KINDS[kind].begin) == 0) {
+            return begin_slice(w, kind, i);
+        }
+        if (strcmp(name, KINDS[kind].end) == 0) {
+            slice = find_slice(w, pl_event_at(events, PL_FIELD_OP, i));
+            if ((slice != NULL) && (ns >= slice->from_ns)) {
+                slice->to_ns = ns;
+                slice->good  = pl_event_at(events, PL_FIELD_VALUE, i);
+            }
+            return PL_OK;
+        }
+    }
+    return PL_OK;
+}
+
+static pl_status_t put_slice(writer_t *w, const slice_t *slice)
+{
+    int64_t to     = slice->to_ns < 0 ? w->last_ns : slice->to_ns;
+    int64_t thread = take_thread(&w->links[slice->kind], slice->from_ns, to);
+
+    if (thread < 0) {
+        return PL_ERR_MEMORY;
+    }
+    begin(w, "X", OPERATIONS, slice->kind * LINK_THREADS + thread);
+    put_span(w, slice->from_ns, to);
+    fprintf(w->file,
+            ",\"cat\":\"%s\",\"name\":\"%s\",\"args\":{\"op\":%" PRId64
+            ",\"request\":%" PRId64 ",\"pages\":%" PRId64 ",\"value\":%" PRId64
+            "}}",
+            KINDS[slice->kind].link, KINDS[slice->kind].begin, slice->id,
+            slice->request, slice->pages, slice->good);
+    return PL_OK;
+}
+
+static pl_status_t put_operations(writer_t *w)
+{
+    if (!w->data->has_events) {
+        return PL_OK;
+    }
+    name_it(w, "process_name", OPERATIONS, 0, "operations by link");
+    for (size_t i = 0; i < w->data->events.n; i++) {
+        PL_TRY(take_event(w, i));
+    }
+    for (size_t i = 0; i < w->slices.n; i++) {
+        PL_TRY(put_slice(w, &w->slices.items[i]));
+    }
+    for (int kind = 0; kind < N_KINDS; kind++) {
+        for (size_t i = 0; i < w->links[kind].free_ns.n; i++) {
+            name_it(w, "thread_name", OPERATIONS,
+                    kind * LINK_THREADS + (int64_t)i, KINDS[kind].link);
+        }
+    }
+    return PL_OK;
+}
+
+/* ---- lanes ---- */
+
+static void put_counter(writer_t *w, const char *name, size_t sample)
+{
+    begin(w, "C", LANES, 0);
+    put_time(w, "ts", w->data->lanes.time.items[sample]);
+    fprintf(w->file, ",\"name\":\"%s\",\"args\":{", name);
+}
+
+static void put_sample(writer_t *w, size_t sample)
+{
+    const pl_report_data_t *data = w->data;
+
+    put_counter(w, "requests", sample);
+    fprintf(w->file, "\"waiting\":%" PRId64 ",\"decoding\":%" PRId64 "}}",
+            data->lanes.waiting.items[sample],
+            data->lanes.running.items[sample]);
+    for (int tier = 0; tier < PL_REPORT_TIERS; tier++) {
+        char name[64];
+
+        if (!data->lanes.used[tier]) {
+            continue;
+        }
+        (void)snprintf(name, sizeof(name), "%s pages",
+                       PL_REPORT_TIER_NAMES[tier]);
+        put_counter(w, name, sample);
+        for (size_t lane = 0; lane < pl_report_lanes_of(data, tier); lane++) {
+            int64_t rank =
+                (int64_t)lane +
+                (tier < PL_REPORT_DECODE ? 0 : data->layout.first_home);
+
+            fprintf(w->file, "%s\"%" PRId64 "\":%" PRId64, lane == 0 ? "" : ",",
+                    rank, pl_report_held(data, tier, sample, lane));
+        }
+        fprintf(w->file, "}}");
+    }
+}
+
+/* ---- the whole ---- */
+
+static pl_status_t put_all(writer_t *w)
+{
+    fprintf(w->file,
+            "{\"displayTimeUnit\":\"ms\",\"otherData\":{"
+            "\"dropped_events\":%" PRId64 "},\"traceEvents\":[\n",
+            w->data->has_events ? w->data->events.n_dropped : 0);
+    PL_TRY(put_requests(w));
+    PL_TRY(put_operations(w));
+    name_it(w, "process_name", LANES, 0, "lanes");
+    for (size_t i = 0; i < w->data->lanes.n; i++) {
+        put_sample(w, i);
+    }
+    fprintf(w->file, "\n]}\n");
+    return ferror(w->file) ? PL_ERR_IO : PL_OK;
+}
+
+pl_status_t pl_report_perfetto(const pl_report_data_t *data, FILE *file)
+{
+    writer_t w = {.data = data, .file = file, .first = true};
+    pl_status_t status;
+
+    w.thread_of = malloc(((size_t)data->n + 1) * sizeof(*w.thread_of));
+    status      = w.thread_of == NULL ? PL_ERR_MEMORY : put_all(&w);
+    for (int kind = 0; kind < N_KINDS; kind++) {
+        PL_ARRAY_FREE(&w.links[kind].free_ns);
+    }
+    PL_ARRAY_FREE(&w.requests.free_ns);
+    PL_ARRAY_FREE(&w.slices);
+    free(w.thread_of);
+    return status;
+}
