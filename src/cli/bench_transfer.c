@@ -7,12 +7,12 @@
 
 #include "cli/cli.h"
 #include "cli/exit_status.h"
+#include "cli/hardware.h"
 #include "cli/json.h"
 #include "cli/table.h"
 #include "comm/mpi_session.h"
 #include "comm/nccl.h"
 #include "comm/peer.h"
-#include "device/cuda.h"
 
 typedef struct bench {
     const pl_cli_t *cli;
@@ -21,10 +21,11 @@ typedef struct bench {
     pl_transfer_result_t result; /* the same on all ranks */
 } bench_t;
 
-/* One rank of this process: its device, and what stands on its communicator. */
+/* One rank of this process. */
 typedef struct place {
     pl_device_t *device;
-    pl_comm_t *comm;
+    pl_comm_t *base; /* the caller's */
+    pl_comm_t *comm; /* that, or what stands on it */
 } place_t;
 
 /* ---- devices and communicators ---- */
@@ -43,31 +44,13 @@ static const char *const YARDSTICKS[] = {
     [PL_TRANSFER_PEERS]      = "one copy from each peer",
     [PL_TRANSFER_ALL_GATHER] = "ncclAllGather"};
 
-/* Ranks take GPUs in turn. */
-static pl_status_t open_cuda(int rank, const pl_log_t *log,
-                             pl_device_t **device_p)
-{
-    char why[256]                  = "";
-    const pl_cuda_module_t *module = pl_cuda_open(why, sizeof(why));
-    int n = module != NULL ? module->count(why, sizeof(why)) : 0;
-
-    if (n == 0) {
-        pl_log(log, PL_LOG_ERROR,
-               "bench transfer: no GPU can be used here: %s; `pagelane "
-               "--list-devices` says what can",
-               why);
-        return PL_ERR_DEVICE;
-    }
-    return module->open_device(rank % n, log, device_p);
-}
-
 static pl_status_t open_device(const bench_t *bench, int rank,
                                pl_device_t **device_p)
 {
     const pl_options_t *o = &bench->cli->options;
 
     return o->device == PL_OPT_DEVICE_CUDA
-               ? open_cuda(rank, &bench->cli->log, device_p)
+               ? pl_cli_open_cuda(rank, &bench->cli->log, device_p)
                : pl_device_open(DEVICES[o->device], &bench->cli->log, device_p);
 }
 
@@ -75,6 +58,7 @@ static pl_status_t open_device(const bench_t *bench, int rank,
 static pl_status_t open_place(const bench_t *bench, pl_comm_t *base,
                               place_t *place)
 {
+    place->base = base;
     place->comm = base;
     PL_TRY(pl_comm_agree_status(
         base, open_device(bench, base->rank, &place->device)));
@@ -88,10 +72,11 @@ static pl_status_t open_place(const bench_t *bench, pl_comm_t *base,
     }
 }
 
-/* Closes the base, too. */
 static void close_place(place_t *place)
 {
-    pl_comm_close(place->comm);
+    if (place->comm != place->base) {
+        pl_comm_close(place->comm);
+    }
     pl_device_close(place->device);
 }
 
@@ -261,6 +246,7 @@ static int run_mpi(bench_t *bench)
     }
     exit_status = pl_cli_agree_on_exit(&session, place.comm, status);
     close_place(&place);
+    pl_comm_close(base);
     pl_mpi_session_close(&session);
     return exit_status;
 }

@@ -170,26 +170,19 @@ static void nccl_fail(pl_comm_t *comm, pl_status_t status)
     pl_over_fail(comm, status);
 }
 
-/* Without the base. */
-static void forget(nccl_comm_t *self)
+static void nccl_close(pl_comm_t *comm)
 {
+    nccl_comm_t *self = (nccl_comm_t *)comm;
+
     if (self->nccl != NULL) {
         self->ops->close(self->nccl);
     }
     self->over.device->watch = self->before;
-    pl_over_forget(&self->over);
+    pl_over_close(&self->over);
     PL_ARRAY_FREE(&self->own);
     free(self->counts);
     free(self->first);
     free(self);
-}
-
-static void nccl_close(pl_comm_t *comm)
-{
-    pl_comm_t *base = ((pl_over_t *)comm)->base;
-
-    forget((nccl_comm_t *)comm);
-    pl_comm_close(base);
 }
 
 static const pl_comm_ops_t nccl_ops = {
@@ -307,7 +300,7 @@ static nccl_comm_t *new_comm(pl_comm_t *base, pl_device_t *device,
         self->first            = calloc(n + 1, sizeof(*self->first));
     }
     if ((self != NULL) && ((self->counts == NULL) || (self->first == NULL))) {
-        forget(self);
+        nccl_close(&self->over.comm);
         self = NULL;
     }
     if (self == NULL) {
@@ -339,7 +332,7 @@ static pl_status_t open_with(pl_comm_t *base, pl_device_t *device,
     if (status != PL_OK) {
         if (self != NULL) {
             nccl_break(self);
-            forget(self);
+            nccl_close(&self->over.comm);
         }
         return status;
     }

@@ -23,19 +23,11 @@ void pl_over_open(pl_over_t *self, const pl_comm_ops_t *ops, pl_comm_t *base,
     self->device         = device;
 }
 
-void pl_over_forget(pl_over_t *self)
+void pl_over_close(pl_over_t *self)
 {
     PL_ARRAY_FREE(&self->scratch);
     PL_ARRAY_FREE(&self->numbers);
     self->base = NULL;
-}
-
-void pl_over_close(pl_over_t *self)
-{
-    pl_comm_t *base = self->base;
-
-    pl_over_forget(self);
-    pl_comm_close(base);
 }
 
 void pl_over_tell(pl_over_t *self)

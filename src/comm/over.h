@@ -14,7 +14,7 @@
 
 typedef struct pl_over {
     pl_comm_t comm;            /* first member */
-    pl_comm_t *base;           /* owned: closed with this one */
+    pl_comm_t *base;           /* borrowed */
     pl_device_t *device;       /* borrowed */
     PL_ARRAY(uint8_t) scratch; /* of the base's gather, or exchange, */
     PL_ARRAY(int32_t) numbers; /* its rows, or pages and rows */
@@ -23,10 +23,8 @@ typedef struct pl_over {
 /* Fill in a zeroed one, as the base is: its ranks, log and timeout. */
 void pl_over_open(pl_over_t *self, const pl_comm_ops_t *ops, pl_comm_t *base,
                   pl_device_t *device);
-/* Frees what is here and closes the base; `self` stays the caller's. */
+/* Frees what is here; `self` stays the caller's. */
 void pl_over_close(pl_over_t *self);
-/* The same, if opening has failed and the base stays the caller's. */
-void pl_over_forget(pl_over_t *self);
 
 /* On a prefill rank, in expose and gather, before any call of the base: its
  * checks compare this communicator's prefill calls as well. */

@@ -326,26 +326,18 @@ static pl_status_t peer_agree(pl_comm_t *comm, uint64_t *words, int32_t n)
 
 /* ---- open, close ---- */
 
-/* Without the base. */
-static void forget(pl_peer_t *self)
+static void peer_close(pl_comm_t *comm)
 {
+    pl_peer_t *self = (pl_peer_t *)comm;
     bool reads =
         (self->n_gathers > 0) && (pl_peer_finish_reading(self) != PL_OK);
 
     pl_peer_part(self, reads);
     self->over.device->watch = self->before;
-    pl_over_forget(&self->over);
+    pl_over_close(&self->over);
     PL_ARRAY_FREE(&self->words);
     free(self->ranks);
     free(self);
-}
-
-static void peer_close(pl_comm_t *comm)
-{
-    pl_comm_t *base = ((pl_over_t *)comm)->base;
-
-    forget((pl_peer_t *)comm);
-    pl_comm_close(base);
 }
 
 static const pl_comm_ops_t peer_ops = {
@@ -397,7 +389,7 @@ pl_status_t pl_comm_open_peer(pl_comm_t *base, pl_device_t *device,
     }
     if (status != PL_OK) {
         if (self != NULL) {
-            forget(self);
+            peer_close(&self->over.comm);
         }
         return status;
     }

@@ -21,10 +21,10 @@
 
 #include "comm/comm.h"
 
-/* Collective over `base`, which is then the new communicator's (closed with it;
- * on failure it stays the caller's).  `device` is this rank's, borrowed until
- * close.  PL_ERR_MEMORY, PL_ERR_DEVICE (the device cannot share memory), or
- * what base says; all ranks agree. */
+/* Collective over `base`.  Base and `device`, this rank's, are borrowed: close
+ * them after the new communicator, which alone is used until then.
+ * PL_ERR_MEMORY, PL_ERR_DEVICE (the device cannot share memory): all ranks
+ * agree, and base can still be used; or what base says. */
 PL_MUST_CHECK pl_status_t pl_comm_open_peer(pl_comm_t *base,
                                             pl_device_t *device,
                                             pl_comm_t **comm_p);

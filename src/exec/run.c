@@ -421,28 +421,14 @@ static pl_status_t open_rank(run_rank_t *run)
     return is_cost(run->params) ? PL_OK : pl_data_expose(run->executor);
 }
 
-static void stay_open(pl_comm_t *comm)
-{
-    (void)comm;
-}
-
-/* What stands on the caller's communicator, which stays open.  Before the
- * executor's memory is freed: what peers have opened of it is closed here. */
+/* What stands on the caller's communicator.  Before the executor's memory is
+ * freed: what peers have opened of it is closed here. */
 static void close_comm(run_rank_t *run)
 {
-    const pl_comm_ops_t *ops;
-    pl_comm_ops_t lent;
-
-    if (run->comm == run->base) {
-        return;
+    if (run->comm != run->base) {
+        pl_comm_close(run->comm);
+        run->comm = run->base;
     }
-    ops            = run->base->ops;
-    lent           = *ops;
-    lent.close     = stay_open;
-    run->base->ops = &lent;
-    pl_comm_close(run->comm);
-    run->base->ops = ops;
-    run->comm      = run->base;
 }
 
 /* The door first: until it is closed it may write to the executor's memory. */
@@ -515,7 +501,6 @@ static pl_status_t local_body(void *context, pl_comm_t *comm)
 {
     local_run_t *local = context;
     run_rank_t *run    = &local->ranks[comm->rank];
-
     pl_status_t status;
 
     run->base = comm;

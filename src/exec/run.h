@@ -72,7 +72,8 @@ typedef struct pl_run_params {
     const char *executor;      /* "model", "stamp", "cost" */
     pl_device_source_t device; /* of each rank; not for cost */
     /* What stands on each rank's communicator once its device is open
-     * (comm/peer.h, comm/nccl.h); collective.  NULL: nothing. */
+     * (comm/peer.h, comm/nccl.h), and is closed before it; collective.  NULL:
+     * nothing. */
     pl_status_t (*open_comm)(void *context, pl_comm_t *base,
                              pl_device_t *device, pl_comm_t **comm_p);
     void *comm_context;

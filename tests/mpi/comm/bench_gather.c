@@ -168,6 +168,7 @@ int main(int argc, char **argv)
     measure(&bench, "agree", 10 * n_rounds, 0, by_agree);
     measure(&bench, "MPI_Allreduce", 10 * n_rounds, 0, by_allreduce);
     pl_comm_close(bench.peer);
+    pl_comm_close(base);
     pl_comm_close(bench.comm);
     pl_device_free(bench.device, bench.store);
     pl_device_free(bench.device, bench.view);

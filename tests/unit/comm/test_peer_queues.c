@@ -95,7 +95,7 @@ static pl_status_t take_part(void *context, pl_comm_t *base)
         pl_comm_fail(comm, status);
     }
     pl_comm_close(comm);
-    return status;
+    return status == PL_OK ? pl_comm_barrier(base) : status; /* still open */
 }
 
 static void open_rank(rank_t *rank, const char *device)
