@@ -13,6 +13,7 @@
 #include "cli/hardware.h"
 #include "cli/idle.h"
 #include "cli/list_devices.h"
+#include "cli/sweep_grid.h"
 
 extern char **environ;
 
@@ -72,6 +73,15 @@ static const char REPORT_DETAILS[] =
     "of any\n"
     "size would hit.\n";
 
+static const char SWEEP_DETAILS[] =
+    "Options of a simulation take lists: --cp 1,2,4,8 --host-gb 64,256 are "
+    "eight\n"
+    "points. Each goes to the next free rank of mpirun (or -n). What is done "
+    "is\n"
+    "kept in OUTPUT.journal until the file is whole: --resume goes on with "
+    "it\n"
+    "(docs/sweep.md).\n";
+
 static const pl_verb_t VERBS[] = {
     {.name    = "run",
      .summary = "play a trace through prefill, cache tiers, transfer and "
@@ -84,6 +94,13 @@ static const pl_verb_t VERBS[] = {
                 "seconds",
      .bit     = PL_VERB_SIM,
      .run     = pl_cli_sim},
+    {.name    = "sweep",
+     .summary = "simulations of a grid of options, on many ranks: the best "
+                "first",
+     .details = SWEEP_DETAILS,
+     .bit     = PL_VERB_SWEEP,
+     .swept   = true,
+     .run     = pl_cli_sweep},
     {.name      = "trace stats",
      .operands  = "FILE",
      .summary   = "what is in a trace, and what any cache could hit of it",
@@ -156,11 +173,11 @@ static const pl_verb_t VERBS[] = {
      .min_words = 2,
      .max_words = 2,
      .run       = pl_cli_export},
-    {.name      = "report",
-     .operands  = "FILE",
-     .summary   = "a snapshot as one HTML page: what limits the run, and charts",
-     .details   = REPORT_DETAILS,
-     .bit       = PL_VERB_REPORT,
+    {.name     = "report",
+     .operands = "FILE",
+     .summary  = "a snapshot as one HTML page: what limits the run, and charts",
+     .details  = REPORT_DETAILS,
+     .bit      = PL_VERB_REPORT,
      .min_words = 1,
      .max_words = 1,
      .run       = pl_cli_report},
@@ -447,16 +464,29 @@ static pl_log_t open_log(pl_cli_world_t *world, pl_log_level_t level)
 }
 
 /* The arguments behind the verb are argv[n_before..]. */
+static pl_option_result_t load_options(pl_cli_t *cli, int n_before,
+                                       pl_option_words_t *words,
+                                       pl_grid_t **grid_p)
+{
+    int argc                = cli->argc - n_before;
+    const char *const *argv = (const char *const *)cli->argv + n_before;
+    const char *const *env  = (const char *const *)environ;
+
+    return cli->verb->swept
+               ? pl_grid_load(argc, argv, env, &cli->options, words, grid_p)
+               : pl_options_load(cli->verb->bit, argc, argv, env, &cli->options,
+                                 words);
+}
+
 static int run_verb(pl_cli_t *cli, int n_before)
 {
     pl_option_words_t words = {0};
+    pl_grid_t *grid         = NULL;
     pl_option_result_t result;
     int exit_status;
 
-    result =
-        pl_options_load(cli->verb->bit, cli->argc - n_before,
-                        (const char *const *)cli->argv + n_before,
-                        (const char *const *)environ, &cli->options, &words);
+    result       = load_options(cli, n_before, &words, &grid);
+    cli->grid    = grid;
     cli->words   = words.items;
     cli->n_words = words.n;
     if (result.verdict == PL_OPTION_HELP) {
@@ -482,12 +512,15 @@ static int run_verb(pl_cli_t *cli, int n_before)
     exit_status = check_words(cli);
     if ((exit_status == 0) && cli->verb->ranked) {
         exit_status = run_ranked(cli);
+    } else if ((exit_status == 0) && cli->verb->swept) {
+        exit_status = cli->verb->run(cli);
     } else if ((exit_status == 0) && (cli->world.rank == 0)) {
         exit_status = pl_status_exit(pl_idle_note(cli));
         exit_status = exit_status == 0 ? cli->verb->run(cli) : exit_status;
     }
 
 free_options:
+    pl_grid_close(grid);
     PL_ARRAY_FREE(&words);
     pl_options_free(&cli->options);
     return exit_status;

@@ -26,13 +26,15 @@ typedef struct pl_verb {
     uint32_t bit;         /* PL_VERB_ */
     size_t min_words, max_words;
     bool ranked; /* runs on options.ranks ranks; others on rank 0 only */
+    bool swept;  /* its options are a grid; runs on all ranks there are */
     int (*run)(const pl_cli_t *cli);
 } pl_verb_t;
 
 struct pl_cli {
     const pl_verb_t *verb;
-    pl_options_t options;     /* of a ranked verb: checked, ranks is set */
-    const char *const *words; /* what was no option */
+    pl_options_t options;       /* of a ranked verb: checked, ranks is set */
+    const struct pl_grid *grid; /* of a swept verb: cli/sweep_grid.h */
+    const char *const *words;   /* what was no option */
     size_t n_words;
     int argc; /* the whole command line, to be recorded */
     char *const *argv;
@@ -57,5 +59,6 @@ int pl_cli_export(const pl_cli_t *cli);
 int pl_cli_report(const pl_cli_t *cli);
 int pl_cli_size(const pl_cli_t *cli);
 int pl_cli_sim(const pl_cli_t *cli);
+int pl_cli_sweep(const pl_cli_t *cli);
 
 #endif /* PL_CLI_CLI_H */

@@ -102,7 +102,7 @@
                  "the same run.",
      .min      = 0,
      .max      = INT64_MAX,
-     .verbs    = RANKED | PL_VERB_SIM | PL_VERB_BENCH | WRITES_TRACE,
+     .verbs    = RANKED | SIM | PL_VERB_BENCH | WRITES_TRACE,
      .recorded = true,
      AT(seed)},
     {.group    = "trace",

@@ -38,17 +38,18 @@ static const char *const RESERVED[] = {"PAGELANE_NVTX",
                                        NULL};
 
 enum {
-    RUN     = PL_VERB_RUN,
-    PREFILL = PL_VERB_BENCH_PREFILL,
-    RANKED  = PL_VERB_RUN | PL_VERB_BENCH_TRANSFER | PREFILL,
-    TRACED =
-        PL_VERB_RUN | PL_VERB_TRACE_STATS | PL_VERB_TRACE_CONVERT | PL_VERB_SIM,
-    PLANS        = PL_VERB_RUN | PL_VERB_SIM,
+    RUN          = PL_VERB_RUN,
+    SWEEP        = PL_VERB_SWEEP,
+    SIM          = PL_VERB_SIM | SWEEP, /* a sweep is of simulations */
+    PREFILL      = PL_VERB_BENCH_PREFILL,
+    RANKED       = PL_VERB_RUN | PL_VERB_BENCH_TRANSFER | PREFILL,
+    TRACED       = RUN | PL_VERB_TRACE_STATS | PL_VERB_TRACE_CONVERT | SIM,
+    PLANS        = RUN | SIM,
+    RECORDS      = RUN | PL_VERB_SIM,
     WRITES_TRACE = PL_VERB_TRACE_CONVERT | PL_VERB_TRACE_MAKE,
     ALL = PL_VERB_RUN | PL_VERB_TRACE_STATS | PL_VERB_DOCTOR | PL_VERB_INSPECT |
           PL_VERB_BENCH | PL_VERB_COMPARE | PL_VERB_EXPORT | PL_VERB_CHECK |
-          PL_VERB_SIZE | PL_VERB_BENCH_TRANSFER | WRITES_TRACE | PREFILL |
-          PL_VERB_SIM | PL_VERB_REPORT
+          PL_VERB_SIZE | PL_VERB_BENCH_TRANSFER | WRITES_TRACE | PREFILL | SIM
 };
 
 static const pl_option_t OPTIONS[] = {
@@ -65,7 +66,7 @@ static const pl_option_t OPTIONS[] = {
                  "starts mpirun, or virtual ranks with --comm local or peer.",
      .min      = 0,
      .max      = 100000,
-     .verbs    = RANKED,
+     .verbs    = RANKED | SWEEP,
      .recorded = true,
      AT(ranks)},
     {.group    = "ranks and hardware",
@@ -349,8 +350,9 @@ static const pl_option_t OPTIONS[] = {
      .fallback = "false",
      .help     = "Pass over the requests that --from says are finished, not "
                  "failed; the trace and whatever answers come from must be "
-                 "the same.",
-     .verbs    = RUN,
+                 "the same. In `sweep`: go on where an earlier one of the "
+                 "same grid was ended.",
+     .verbs    = RUN | SWEEP,
      .recorded = true,
      AT(resume)},
 
@@ -402,7 +404,7 @@ static const pl_option_t OPTIONS[] = {
                  "`sim` one.",
      .min      = 0,
      .max      = PL_MAX_RANKS,
-     .verbs    = PL_VERB_SIM | PL_VERB_SIZE,
+     .verbs    = SIM | PL_VERB_SIZE,
      AT(cp)},
     {.group    = "what fits",
      .name     = "ep",
@@ -508,10 +510,12 @@ static const pl_option_t OPTIONS[] = {
      .kind     = PL_OPTION_INTEGER,
      .fallback = "3",
      .unit     = "prompts",
-     .help     = "Medians of so many, after one that is not counted.",
+     .help     = "Medians of so many, after one that is not counted. In "
+                 "`sweep`, where 1 is the default: seeds of each point, for "
+                 "means and 95 % intervals.",
      .min      = 2,
      .max      = 100,
-     .verbs    = PREFILL,
+     .verbs    = PREFILL | SWEEP,
      AT(repeat)},
 
     {.group    = "policies",
@@ -604,6 +608,35 @@ static const pl_option_t OPTIONS[] = {
      .recorded = true,
      AT(explore)},
 
+    {.group    = "objective",
+     .name     = "objective",
+     .kind     = PL_OPTION_STRING,
+     .fallback = "cost",
+     .unit     = "cost|min:METRIC|max:METRIC",
+     .help     = "What the best point has least of: GPU hours, or money with "
+                 "--gpu-hour-cost; or a number of `sim --json`, as "
+                 "min:p99_ttft_ms or max:hit_rate. Points that meet --slo come "
+                 "first.",
+     .verbs    = SWEEP,
+     AT(objective)},
+    {.group    = "objective",
+     .name     = "attain",
+     .kind     = PL_OPTION_FRACTION,
+     .fallback = "0.99",
+     .help     = "A point meets --slo if so large a share of its requests "
+                 "does.",
+     .min      = 1,
+     .max      = 1000000000,
+     .verbs    = SWEEP,
+     AT(attain_billionths)},
+    {.group = "objective",
+     .name  = "gpu-hour-cost",
+     .kind  = PL_OPTION_STRING,
+     .unit  = "number",
+     .help  = "What a GPU costs an hour, in whatever money.",
+     .verbs = SWEEP,
+     AT(gpu_hour_cost)},
+
     {.group = "output",
      .name  = "slo",
      .kind  = PL_OPTION_STRING,
@@ -617,7 +650,7 @@ static const pl_option_t OPTIONS[] = {
      .kind  = PL_OPTION_STRING,
      .unit  = "file",
      .help  = "Write an HDF5 snapshot at the end.",
-     .verbs = PLANS,
+     .verbs = RECORDS,
      AT(snapshot)},
     {.group = "output",
      .name  = "snapshot-every",
@@ -626,7 +659,7 @@ static const pl_option_t OPTIONS[] = {
      .help  = "Also write one whenever so many requests more have finished, or "
               "so much time of day has passed: F.0001.h5, F.0002.h5, ... beside "
               "--snapshot F.h5. They decide nothing in the run.",
-     .verbs = PLANS,
+     .verbs = RECORDS,
      AT(snapshot_every)},
     {.group    = "output",
      .name     = "snapshot-keep",
@@ -637,7 +670,7 @@ static const pl_option_t OPTIONS[] = {
                  "is whole.",
      .min      = 1,
      .max      = 1000000,
-     .verbs    = PLANS,
+     .verbs    = RECORDS,
      AT(snapshot_keep)},
     {.group = "output",
      .name  = "expect",
@@ -663,7 +696,7 @@ static const pl_option_t OPTIONS[] = {
      .help     = "Events in the snapshot: none, the newest N, or all. What "
                  "looks back to the beginning needs all: inspect's page and "
                  "why.",
-     .verbs    = PLANS,
+     .verbs    = RECORDS,
      .recorded = true,
      AT(events_text)},
     {.group    = "output",
@@ -698,7 +731,7 @@ static const pl_option_t OPTIONS[] = {
      .kind   = PL_OPTION_STRING,
      .unit   = "file",
      .help   = "Write it there, whole or not at all, instead of to stdout.",
-     .verbs  = PL_VERB_EXPORT | PL_VERB_REPORT | WRITES_TRACE,
+     .verbs  = PL_VERB_EXPORT | PL_VERB_REPORT | WRITES_TRACE | SWEEP,
      AT(output)},
     {.group = "output",
      .name  = "perfetto",

@@ -145,7 +145,12 @@ typedef struct pl_options {
     /* bench prefill */
     pl_option_integers_t contexts; /* tokens */
     int64_t layers;                /* 0: all */
-    int64_t repeat;
+    int64_t repeat;                /* and sweep: seeds of a point */
+
+    /* sweep */
+    char *objective;
+    int64_t attain_billionths; /* of requests */
+    char *gpu_hour_cost;       /* a number, or NULL */
 
     /* policies */
     char *ownership_text;

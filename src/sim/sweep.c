@@ -1,0 +1,171 @@
+#include "sim/sweep.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "sim/metrics.h"
+
+/* ---- over seeds ---- */
+
+/* The 0.975 quantile of Student's t; beyond the table by its expansion in
+ * 1 / freedom, good to three digits there. */
+static double t_quantile(size_t freedom)
+{
+    static const double T[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365,
+                               2.306,  2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
+                               2.131,  2.120, 2.110, 2.101, 2.093, 2.086};
+    const size_t n          = sizeof(T) / sizeof(T[0]);
+
+    return freedom <= n ? T[freedom - 1]
+                        : 1.95996 + 2.37227 / (double)freedom +
+                              2.82250 / ((double)freedom * (double)freedom);
+}
+
+int64_t pl_sweep_mean(const int64_t *values, size_t n, int64_t *half_p)
+{
+    double first = (double)values[0];
+    double sum   = 0; /* of differences: equal values give no interval */
+    double about = 0;
+    double mean;
+
+    for (size_t i = 0; i < n; i++) {
+        sum += (double)(values[i] - values[0]);
+    }
+    mean = sum / (double)n;
+    for (size_t i = 0; i < n; i++) {
+        double off = (double)(values[i] - values[0]) - mean;
+
+        about += off * off;
+    }
+    *half_p = n < 2 ? 0
+                    : (int64_t)ceil(t_quantile(n - 1) *
+                                    sqrt(about / (double)(n - 1) / (double)n));
+    return sum == 0 ? values[0] : (int64_t)llround(first + mean);
+}
+
+/* ---- limits ---- */
+
+static int64_t breaks(const pl_record_t *record, pl_metric_time_t which,
+                      int64_t limit_ns)
+{
+    int64_t ns = 0;
+
+    return (limit_ns > 0) && pl_metrics_time(record, which, &ns) &&
+           (ns > limit_ns);
+}
+
+pl_sweep_broken_t pl_sweep_broken(const pl_engine_t *engine,
+                                  const pl_slo_t *slo)
+{
+    pl_sweep_broken_t broken = {0};
+
+    for (int32_t i = 0; i < pl_engine_n_requests(engine); i++) {
+        const pl_record_t *record = pl_engine_record(engine, i);
+
+        if (pl_metrics_counts(record)) {
+            broken.ttft += breaks(record, PL_METRIC_TTFT, slo->ttft_ns);
+            broken.tpot += breaks(record, PL_METRIC_TPOT, slo->tpot_ns);
+            broken.e2e += breaks(record, PL_METRIC_E2E, slo->e2e_ns);
+        }
+    }
+    return broken;
+}
+
+/* ---- order ---- */
+
+/* A simulation passes over pages, of each request and of each chunk; measured
+ * in docs/sweep.md. */
+double pl_sweep_estimate(const pl_sweep_work_t *work)
+{
+    double pages  = (double)work->prompt_tokens / work->page_tokens;
+    double chunks = (double)work->prompt_tokens / work->chunk_tokens;
+
+    return (double)work->requests * 8 + pages + chunks * (1 + work->lanes) +
+           0.05 * (double)work->output_tokens;
+}
+
+typedef struct item {
+    size_t index;
+    double estimate;
+    pl_sweep_standing_t standing;
+} item_t;
+
+typedef int (*compare_t)(const void *, const void *);
+
+/* Sorts items[n] and frees them. */
+static void sort(item_t *items, size_t n, compare_t compare, size_t *order)
+{
+    if (n > 0) {
+        qsort(items, n, sizeof(*items), compare);
+    }
+    for (size_t i = 0; i < n; i++) {
+        order[i] = items[i].index;
+    }
+    free(items);
+}
+
+static int by_index(const item_t *a, const item_t *b)
+{
+    return (a->index > b->index) - (a->index < b->index);
+}
+
+static int by_estimate(const void *first, const void *second)
+{
+    const item_t *a = first;
+    const item_t *b = second;
+
+    return a->estimate != b->estimate ? (a->estimate < b->estimate ? 1 : -1)
+                                      : by_index(a, b);
+}
+
+pl_status_t pl_sweep_longest_first(const double *estimates, size_t n,
+                                   size_t *order)
+{
+    item_t *items = calloc(n + 1, sizeof(*items));
+
+    if (items == NULL) {
+        return PL_ERR_MEMORY;
+    }
+    for (size_t i = 0; i < n; i++) {
+        items[i] = (item_t){.index = i, .estimate = estimates[i]};
+    }
+    sort(items, n, by_estimate, order);
+    return PL_OK;
+}
+
+static int by_standing(const void *first, const void *second)
+{
+    const item_t *x              = first;
+    const item_t *y              = second;
+    const pl_sweep_standing_t *a = &x->standing;
+    const pl_sweep_standing_t *b = &y->standing;
+
+    if (a->ran != b->ran) {
+        return a->ran ? -1 : 1;
+    }
+    if (a->ran && (a->meets != b->meets)) {
+        return a->meets ? -1 : 1;
+    }
+    if (a->ran && !a->meets && (a->kept != b->kept)) {
+        return a->kept > b->kept ? -1 : 1;
+    }
+    if (a->ran && (a->key != b->key)) {
+        return a->key < b->key ? -1 : 1;
+    }
+    return by_index(x, y);
+}
+
+pl_status_t pl_sweep_best_first(const pl_sweep_standing_t *points, size_t n,
+                                size_t *order)
+{
+    item_t *items = calloc(n + 1, sizeof(*items));
+
+    if (items == NULL) {
+        return PL_ERR_MEMORY;
+    }
+    for (size_t i = 0; i < n; i++) {
+        items[i] = (item_t){.index = i, .standing = points[i]};
+    }
+    sort(items, n, by_standing, order);
+    return PL_OK;
+}

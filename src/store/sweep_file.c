@@ -1,0 +1,261 @@
+/* The HDF5 file of a sweep. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "store/content.h"
+#include "store/file.h"
+#include "store/h5.h"
+#include "store/seal.h"
+#include "store/snapshot_internal.h"
+#include "store/sweep.h"
+
+static const pl_dataset_t COLUMN = {.item   = PL_ITEM_I64,
+                                    .n_dims = 1,
+                                    .labels = {"point"},
+                                    .unit   = "1",
+                                    .writer = PL_REPLICATED};
+
+static pl_dataset_t column(const pl_sweep_file_t *file, const char *unit,
+                           const char *description)
+{
+    pl_dataset_t dataset = COLUMN;
+
+    dataset.dims[0]     = file->n_points;
+    dataset.unit        = unit;
+    dataset.description = description;
+    return dataset;
+}
+
+/* ---- texts ---- */
+
+typedef const char *(*text_of_t)(const void *context, size_t i);
+
+static void add_texts(pl_content_t *content, const pl_sweep_file_t *file,
+                      const char *path, const char *description,
+                      text_of_t text_of, const void *context)
+{
+    pl_dataset_t dataset = column(file, "1", description);
+    size_t longest       = 1;
+    char *texts;
+
+    for (size_t i = 0; i < file->n_points; i++) {
+        size_t n = strlen(text_of(context, i)) + 1;
+
+        longest = n > longest ? n : longest;
+    }
+    dataset.item       = PL_ITEM_TEXT;
+    dataset.text_bytes = longest;
+    texts              = pl_content_add(content, path, dataset);
+    for (size_t i = 0; (texts != NULL) && (i < file->n_points); i++) {
+        const char *text = text_of(context, i);
+
+        memcpy(texts + i * longest, text, strlen(text));
+    }
+}
+
+static const char *axis_text(const void *context, size_t i)
+{
+    const pl_sweep_axis_t *axis = context;
+
+    return axis->items[i];
+}
+
+static const char *limit_text(const void *context, size_t i)
+{
+    const pl_sweep_file_t *file = context;
+
+    return file->limits[i];
+}
+
+static const char *status_text(const void *context, size_t i)
+{
+    const pl_sweep_file_t *file = context;
+
+    return file->points[i].status == PL_OK
+               ? "ok"
+               : pl_status_text(file->points[i].status);
+}
+
+static const char *why_text(const void *context, size_t i)
+{
+    const pl_sweep_file_t *file = context;
+
+    return file->points[i].why == NULL ? "" : file->points[i].why;
+}
+
+/* A path below a group, with '_' for '-'. */
+static void name_path(const char *group, const char *name, char *path, size_t n)
+{
+    (void)snprintf(path, n, "/%s/%s", group, name);
+    for (; *path != '\0'; path++) {
+        *path = *path == '-' ? '_' : *path;
+    }
+}
+
+/* ---- groups ---- */
+
+static void add_config(pl_content_t *content, const pl_sweep_file_t *file)
+{
+    char path[160];
+
+    pl_content_group(content, "/config");
+    for (size_t i = 0; i < file->n_config; i++) {
+        pl_content_text(content, "/config", file->config[i].name,
+                        file->config[i].value);
+    }
+    pl_content_group(content, "/options");
+    for (size_t i = 0; i < file->n_axes; i++) {
+        name_path("options", file->axes[i].name, path, sizeof(path));
+        add_texts(content, file, path, "the option's value at each point",
+                  axis_text, &file->axes[i]);
+    }
+}
+
+static void add_outcome(pl_content_t *content, const pl_sweep_file_t *file)
+{
+    pl_dataset_t place = column(file, "1", "1: the best by --objective");
+    pl_dataset_t meets = column(file, "1", "1: meets the limits of --slo");
+    pl_dataset_t costs =
+        column(file, file->cost_unit, "of all GPUs, from first to last request");
+    int64_t *seeds;
+
+    pl_content_group(content, "/outcome");
+    add_texts(content, file, "/outcome/status", "ok, or why it cannot be run",
+              status_text, file);
+    add_texts(content, file, "/outcome/message",
+              "what is said of a point that cannot be run", why_text, file);
+    add_texts(content, file, "/outcome/limited_by",
+              "the limit that most requests break, or where time goes",
+              limit_text, file);
+    place.data = file->places;
+    meets.data = file->meets;
+    meets.item = PL_ITEM_U8;
+    costs.data = file->costs;
+    (void)pl_content_add(content, "/outcome/place", place);
+    (void)pl_content_add(content, "/outcome/cost", costs);
+    (void)pl_content_add(content, "/outcome/meets_limits", meets);
+    seeds = pl_content_add(content, "/outcome/seeds",
+                           column(file, "1", "seeds that were run"));
+    for (size_t i = 0; (seeds != NULL) && (i < file->n_points); i++) {
+        seeds[i] = file->points[i].n_seeds;
+    }
+}
+
+/* The first point that ran says which numbers there are. */
+static const pl_sweep_point_t *model_of(const pl_sweep_file_t *file)
+{
+    for (size_t i = 0; i < file->n_points; i++) {
+        if (file->points[i].status == PL_OK) {
+            return &file->points[i];
+        }
+    }
+    return NULL;
+}
+
+static void add_numbers(pl_content_t *content, const pl_sweep_file_t *file,
+                        const char *group, bool halves, const char *description)
+{
+    const pl_sweep_point_t *model = model_of(file);
+    char path[160];
+
+    (void)snprintf(path, sizeof(path), "/%s", group);
+    pl_content_group(content, path);
+    for (size_t v = 0; (model != NULL) && (v < model->values.n); v++) {
+        const pl_sweep_value_t *like = &model->values.items[v];
+        int64_t *numbers;
+
+        name_path(group, like->name, path, sizeof(path));
+        numbers = pl_content_add(content, path,
+                                 column(file, like->unit, description));
+        for (size_t i = 0; (numbers != NULL) && (i < file->n_points); i++) {
+            const pl_sweep_value_t *value =
+                pl_sweep_find(&file->points[i], like->name);
+
+            if (value != NULL) {
+                numbers[i] = halves ? value->half : value->mean;
+            }
+        }
+    }
+}
+
+/* Sizes here are the same for any run, so that the rest stays where it is. */
+static void add_timing(pl_content_t *content, const pl_sweep_file_t *file)
+{
+    int64_t *wall, *rank;
+
+    pl_content_group(content, "/timing");
+    pl_content_text(content, "/timing", "date", file->date);
+    pl_content_integer(content, "/timing", "ranks", file->n_ranks);
+    pl_content_integer(content, "/timing", "wall_ns", file->wall_ns);
+    wall = pl_content_add(content, "/timing/point_ns",
+                          column(file, "ns", "time of day that it took"));
+    rank = pl_content_add(content, "/timing/point_rank",
+                          column(file, "1", "rank that computed it"));
+    for (size_t i = 0; (wall != NULL) && (rank != NULL) && (i < file->n_points);
+         i++) {
+        wall[i] = file->points[i].wall_ns;
+        rank[i] = file->points[i].rank;
+    }
+}
+
+static void add_all(pl_content_t *content, const pl_sweep_file_t *file)
+{
+    pl_content_text(content, "/", "format", PL_SWEEP_FORMAT);
+    pl_content_version(content, "/", "schema_version", PL_SWEEP_MAJOR,
+                       PL_SWEEP_MINOR);
+    add_config(content, file);
+    add_outcome(content, file);
+    add_numbers(content, file, "metrics", false,
+                "of the point; the mean over its seeds");
+    if (file->intervals) {
+        add_numbers(content, file, "interval", true,
+                    "half of the 95 % interval of the mean over seeds");
+    }
+    add_timing(content, file);
+}
+
+/* ---- to the disk ---- */
+
+static pl_status_t put(const pl_content_t *content, const char *partial,
+                       const pl_log_t *log)
+{
+    pl_image_t image         = {0};
+    char seal[PL_SEAL_BYTES] = "";
+    pl_h5_quiet_t quiet      = pl_h5_quiet();
+    pl_status_t status       = pl_snapshot_image(content, partial, log, &image);
+
+    pl_h5_loud(quiet);
+    if (status != PL_OK) {
+        return status;
+    }
+    pl_seal_text(pl_seal_digest(image.bytes, image.n), image.n, seal);
+    status = pl_file_write(partial, image.bytes, image.n, NULL, 0, log);
+    pl_image_free(&image);
+    if (status == PL_OK) {
+        status = pl_file_append(partial, seal, PL_SEAL_BYTES, log);
+    }
+    return status == PL_OK ? pl_file_sync(partial, log) : status;
+}
+
+pl_status_t pl_sweep_write(const pl_sweep_file_t *file, const char *partial,
+                           const char *path, const pl_log_t *log)
+{
+    pl_content_t content = {0};
+    pl_status_t status;
+
+    add_all(&content, file);
+    status = pl_content_status(&content);
+    if (status != PL_OK) {
+        pl_log(log, PL_LOG_ERROR, "%s: out of memory", partial);
+    } else {
+        status = put(&content, partial, log);
+    }
+    if (status == PL_OK) {
+        status = pl_file_publish(partial, path, log);
+    }
+    pl_content_free(&content);
+    return status;
+}
