@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "cache/policy.h"
 #include "cli/idle.h"
 #include "cli/launch.h"
 #include "cli/options.h"
@@ -414,6 +415,36 @@ START_TEST(options_without_effect_are_known)
 }
 END_TEST
 
+static const pl_option_t *row(const char *name)
+{
+    const pl_option_table_t *table = pl_options_table();
+
+    for (size_t i = 0; i < table->n; i++) {
+        if (strcmp(table->options[i].name, name) == 0) {
+            return &table->options[i];
+        }
+    }
+    ck_abort_msg("there is no --%s", name);
+    return NULL;
+}
+
+/* The number of a word of --evict is that of its policy. */
+START_TEST(words_of_evict_are_the_policies_in_their_order)
+{
+    const pl_option_t *evict = row("evict");
+    int n                    = 0;
+
+    for (; pl_policy_at(n) != NULL; n++) {
+        ck_assert_ptr_nonnull(evict->words[n]);
+        ck_assert_str_eq(evict->words[n], pl_policy_at(n)->name);
+    }
+    ck_assert_ptr_null(evict->words[n]);
+    ck_assert_str_eq(evict->fallback, pl_policy_at(0)->name);
+    ck_assert_int_eq(load("--evict belady", NOTHING).verdict, PL_OPTION_OKAY);
+    ck_assert_str_eq(pl_policy_at(options.evict)->name, "belady");
+}
+END_TEST
+
 static TCase *options_case(void)
 {
     TCase *tcase = tcase_create("options");
@@ -424,6 +455,7 @@ static TCase *options_case(void)
     tcase_add_test(tcase, options_that_do_not_fit_together_are_refused);
     tcase_add_test(tcase, options_that_fit_together_are_taken);
     tcase_add_test(tcase, options_without_effect_are_known);
+    tcase_add_test(tcase, words_of_evict_are_the_policies_in_their_order);
     tcase_add_test(tcase, single_values_have_limits);
     tcase_add_test(tcase, the_file_is_named_by_option_or_variable);
     return tcase;
