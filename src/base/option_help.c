@@ -31,10 +31,27 @@ static void add_wrapped(pl_text_t *text, const char *string)
     pl_text_add(text, "\n");
 }
 
+/* A word as a placeholder, or as a part of a variable's name. */
 static void add_upper(pl_text_t *text, const char *string)
 {
     for (const char *c = string; *c != '\0'; c++) {
         pl_text_add(text, "%c", *c == '-' ? '_' : toupper((unsigned char)*c));
+    }
+}
+
+/* "tokens" stands for a number of them; "off|ring:N|all" tells itself by its
+ * capitals which letters are to be typed. */
+static void add_unit(pl_text_t *text, const char *unit)
+{
+    bool has_capitals = false;
+
+    for (const char *c = unit; *c != '\0'; c++) {
+        has_capitals |= isupper((unsigned char)*c) != 0;
+    }
+    if (has_capitals) {
+        pl_text_add(text, "%s", unit);
+    } else {
+        add_upper(text, unit);
     }
 }
 
@@ -50,7 +67,7 @@ static void add_operand(pl_text_t *text, const pl_option_t *option)
             pl_text_add(text, "%s%s", i == 0 ? "" : "|", option->words[i]);
         }
     } else {
-        add_upper(text, option->unit == NULL ? "n" : option->unit);
+        add_unit(text, option->unit == NULL ? "n" : option->unit);
     }
 }
 

@@ -248,16 +248,40 @@ pl_status_t pl_option_read(const pl_option_t *option, const char *text,
     return good ? PL_OK : PL_ERR_ARGUMENT;
 }
 
-/* " from 1 to 8", or one side of it, or nothing. */
-static void add_range(const pl_option_t *option, pl_text_t *text)
+/* The largest suffix that divides the value. */
+static void add_scaled(pl_text_t *text, const suffix_t *suffixes, int64_t value)
 {
-    if ((option->min > INT64_MIN) && (option->max < INT64_MAX)) {
-        pl_text_add(text, " from %" PRId64 " to %" PRId64, option->min,
-                    option->max);
-    } else if (option->min > INT64_MIN) {
-        pl_text_add(text, " of at least %" PRId64, option->min);
-    } else if (option->max < INT64_MAX) {
-        pl_text_add(text, " of at most %" PRId64, option->max);
+    const suffix_t *s = suffixes;
+
+    while ((s[1].name != NULL) && ((value == 0) || (value % s->factor != 0))) {
+        s++;
+    }
+    pl_text_add(text, "%" PRId64 "%s", value / s->factor, s->name);
+}
+
+static void add_bound(const suffix_t *suffixes, int64_t bound, pl_text_t *text)
+{
+    if ((suffixes == NULL) || (bound == 0)) {
+        pl_text_add(text, "%" PRId64, bound);
+    } else {
+        add_scaled(text, suffixes, bound);
+    }
+}
+
+/* " from 1 to 8", or one side of it, or nothing; suffixes may be NULL. */
+static void add_range(const pl_option_t *option, const suffix_t *suffixes,
+                      pl_text_t *text)
+{
+    bool has_min = option->min > INT64_MIN;
+    bool has_max = option->max < INT64_MAX;
+
+    if (has_min) {
+        pl_text_add(text, has_max ? " from " : " of at least ");
+        add_bound(suffixes, option->min, text);
+    }
+    if (has_max) {
+        pl_text_add(text, has_min ? " to " : " of at most ");
+        add_bound(suffixes, option->max, text);
     }
 }
 
@@ -269,11 +293,11 @@ void pl_option_expected(const pl_option_t *option, pl_text_t *text)
         break;
     case PL_OPTION_INTEGER:
         pl_text_add(text, "an integer");
-        add_range(option, text);
+        add_range(option, NULL, text);
         break;
     case PL_OPTION_BYTES:
         pl_text_add(text, "a number of bytes");
-        add_range(option, text);
+        add_range(option, SIZES, text);
         pl_text_add(text, ", as 4096, 64KiB, 2MiB or 1GiB");
         break;
     case PL_OPTION_GIGABYTES:
@@ -283,12 +307,13 @@ void pl_option_expected(const pl_option_t *option, pl_text_t *text)
         pl_text_add(text, "a number above 0 and at most 1, as 0.88");
         break;
     case PL_OPTION_DURATION:
-        pl_text_add(text, "a time, as 5ns, 5us, 5ms or 5s, in ns");
-        add_range(option, text);
+        pl_text_add(text, "a time");
+        add_range(option, TIMES, text);
+        pl_text_add(text, ", as 5ns, 5us, 5ms or 5s");
         break;
     case PL_OPTION_PAGES:
         pl_text_add(text, "an integer");
-        add_range(option, text);
+        add_range(option, NULL, text);
         pl_text_add(text, ", or unlimited");
         break;
     case PL_OPTION_CHOICE:
@@ -306,7 +331,7 @@ void pl_option_expected(const pl_option_t *option, pl_text_t *text)
         break;
     case PL_OPTION_INTEGERS:
         pl_text_add(text, "integers");
-        add_range(option, text);
+        add_range(option, NULL, text);
         pl_text_add(text, ", as 1,2,4");
         break;
     }
@@ -329,17 +354,6 @@ void pl_option_clear(const pl_option_t *option, void *slot)
         }
         PL_ARRAY_FREE(list);
     }
-}
-
-/* The largest suffix that divides the value. */
-static void add_scaled(pl_text_t *text, const suffix_t *suffixes, int64_t value)
-{
-    const suffix_t *s = suffixes;
-
-    while ((s[1].name != NULL) && ((value == 0) || (value % s->factor != 0))) {
-        s++;
-    }
-    pl_text_add(text, "%" PRId64 "%s", value / s->factor, s->name);
 }
 
 /* Without zeros behind the last digit that counts. */

@@ -155,6 +155,7 @@ START_TEST(sizes_and_times_have_suffixes)
     ck_assert(values.wait == INT64_C(3000000000));
     refused("--wait", "3m", "'3m'", "5ms");
     refused("--wait", "9223372037s", "--wait", "a time");
+    refused("--wait", "3601s", "'3601s'", "a time from 0 to 3600s, as ");
 }
 END_TEST
 
@@ -458,6 +459,8 @@ START_TEST(help_has_every_option_of_the_verb_and_short_lines)
     ck_assert_ptr_nonnull(strstr(text, "from -5 to 100; default 3 pots;"));
     ck_assert_ptr_nonnull(strstr(text, "KIT_PAGE_COUNT)"));
     ck_assert_ptr_nonnull(strstr(text, "--color red|green|blue"));
+    ck_assert_ptr_nonnull(strstr(text, "-f, --fault burn|spill:N\n"));
+    ck_assert_ptr_nonnull(strstr(text, "--name NAME\n"));
     for (const char *line = text; *line != '\0';) {
         size_t length = strcspn(line, "\n");
 
