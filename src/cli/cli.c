@@ -14,6 +14,7 @@
 #include "cli/idle.h"
 #include "cli/list_devices.h"
 #include "cli/sweep_grid.h"
+#include "verify/inject.h"
 
 extern char **environ;
 
@@ -478,6 +479,16 @@ static pl_option_result_t load_options(pl_cli_t *cli, int n_before,
                                  words);
 }
 
+static bool wants_inject_help(const pl_options_t *options)
+{
+    for (size_t i = 0; i < options->inject.n; i++) {
+        if (strcmp(options->inject.items[i], "help") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int run_verb(pl_cli_t *cli, int n_before)
 {
     pl_option_words_t words = {0};
@@ -503,6 +514,13 @@ static int run_verb(pl_cli_t *cli, int n_before)
     if (result.verdict == PL_OPTION_BAD) {
         (void)usage_error(cli, "%s", result.message);
         exit_status = pl_status_exit(result.status);
+        goto free_options;
+    }
+    if (wants_inject_help(&cli->options)) {
+        if (cli->world.rank == 0) {
+            printf("%s", pl_inject_help());
+        }
+        exit_status = 0;
         goto free_options;
     }
     cli->log = open_log(&cli->world, (pl_log_level_t)cli->options.log_level);
