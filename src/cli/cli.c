@@ -384,10 +384,11 @@ static int settle_ranks(pl_cli_t *cli)
     bool local      = (o->comm == PL_OPT_COMM_LOCAL);
     const pl_log_t *log;
 
-    if (cli->world.launched && local && (cli->world.size > 1)) {
+    if (cli->world.launched && local &&
+        ((cli->world.size > 1) || (o->ranks > 1))) {
         return usage_error(cli,
                            "option --comm local: all ranks live in one "
-                           "process, but %d were started; leave out mpirun",
+                           "process, but mpirun started %d; leave out mpirun",
                            cli->world.size);
     }
     if (cli->world.launched && !local) {
