@@ -380,7 +380,7 @@ err_close:
 static pl_status_t cannot_read(const pl_log_t *log, const char *path, int error)
 {
     pl_log(log, PL_LOG_ERROR,
-           "%s: cannot be read (%s): expected a trace file; check --trace",
+           "%s: cannot be read (%s): expected a trace file; check the path",
            path, strerror(error));
     return PL_ERR_INPUT;
 }
