@@ -254,27 +254,45 @@ static const struct {
 
 enum { N_BENCHES = sizeof(BENCHES) / sizeof(BENCHES[0]) };
 
+/* The number of a bench; N_BENCHES if it is none. */
+static int find_bench(const char *name)
+{
+    int i = 0;
+
+    while ((i < N_BENCHES) && (strcmp(name, BENCHES[i].name) != 0)) {
+        i++;
+    }
+    return i;
+}
+
 static pl_status_t run_one(const pl_cli_t *cli, const char *name)
 {
-    for (int i = 0; i < N_BENCHES; i++) {
-        bench_t bench = {.name = BENCHES[i].name};
+    int i         = find_bench(name);
+    bench_t bench = {.name = BENCHES[i].name};
 
-        if (strcmp(name, BENCHES[i].name) == 0) {
-            PL_TRY(
-                BENCHES[i].run(&cli->log, (uint64_t)cli->options.seed, &bench));
-            return cli->options.json ? print_json(&bench) : print_table(&bench);
+    PL_TRY(BENCHES[i].run(&cli->log, (uint64_t)cli->options.seed, &bench));
+    return cli->options.json ? print_json(&bench) : print_table(&bench);
+}
+
+/* Before any of them takes its time. */
+static pl_status_t check_names(const pl_cli_t *cli)
+{
+    for (size_t i = 0; i < cli->n_words; i++) {
+        if (find_bench(cli->words[i]) == N_BENCHES) {
+            pl_log(&cli->log, PL_LOG_ERROR,
+                   "bench: no part named '%.64s'; there are lanes, tree, "
+                   "snapshot and kernels, and `bench transfer` and `bench "
+                   "prefill` by themselves",
+                   cli->words[i]);
+            return PL_ERR_ARGUMENT;
         }
     }
-    pl_log(&cli->log, PL_LOG_ERROR,
-           "bench: no part named '%.64s'; there are lanes, tree, snapshot and "
-           "kernels, and `bench transfer` and `bench prefill` by themselves",
-           name);
-    return PL_ERR_ARGUMENT;
+    return PL_OK;
 }
 
 int pl_cli_bench(const pl_cli_t *cli)
 {
-    pl_status_t status = PL_OK;
+    pl_status_t status = check_names(cli);
 
     for (size_t i = 0; (i < cli->n_words) && (status == PL_OK); i++) {
         status = run_one(cli, cli->words[i]);
