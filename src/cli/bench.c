@@ -178,7 +178,7 @@ static pl_status_t bench_kernels(const pl_log_t *log, uint64_t seed,
                "bench kernels: no GPU can be used here: %s; `pagelane "
                "--list-devices` says what can",
                why);
-        return PL_ERR_DEVICE;
+        return PL_ERR_RESOURCE;
     }
     PL_TRY(module->describe(0, &about));
     (void)snprintf(bench->shape, sizeof(bench->shape),

@@ -570,6 +570,10 @@ static int dispatch(pl_cli_t *cli)
         }
         return 0;
     }
+    if ((strcmp(first, "--list-devices") == 0) && (cli->argc > 2)) {
+        return usage_error(cli, "unexpected '%.64s' behind --list-devices",
+                           cli->argv[2]);
+    }
     if (strcmp(first, "--list-devices") == 0) {
         return cli->world.rank == 0 ? pl_cli_list_devices() : 0;
     }

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/table.h"
+#include "device/cuda.h"
 
 typedef enum state { OK, NOTE, WRONG } state_t;
 
@@ -163,17 +164,24 @@ static void check_memory(findings_t *findings)
 static void check_gpu(findings_t *findings)
 {
     const char *built = strstr(pl_version_built_with(), "CUDA");
+    char why[256]     = "";
     char line[200];
     int failed = ask("nvidia-smi -L 2>/dev/null", line, (int)sizeof(line));
+    const pl_cuda_module_t *module = pl_cuda_open(why, sizeof(why));
+    int n = module != NULL ? module->count(why, sizeof(why)) : 0;
 
     add(findings, "GPU", failed == 0 ? OK : NOTE,
         "none needed: --device cpu does all; a GPU needs NVIDIA's driver", "%s",
         failed == 0 ? line : "none (nvidia-smi lists none)");
     if (built != NULL) {
         built += strspn(built + 4, " ") + 4;
-        add(findings, "CUDA and NCCL", NOTE, "--device cpu or guard", "%.*s",
+        add(findings, "CUDA and NCCL", OK, "", "built with %.*s",
             (int)strcspn(built, "\n"), built);
     }
+    (void)snprintf(line, sizeof(line), "%d GPU%s", n, n == 1 ? "" : "s");
+    add(findings, "--device cuda", n > 0 ? OK : NOTE,
+        "none needed: --device cpu does all; for GPUs, README.md has a section",
+        "%s", n > 0 ? line : why);
 }
 
 static pl_status_t print_table(const findings_t *findings)

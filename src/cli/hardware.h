@@ -14,7 +14,7 @@ void pl_cli_hardware(const pl_options_t *options, pl_run_params_t *params);
 bool pl_cli_has_virtual_ranks(const pl_options_t *options);
 
 /* The cuda device of a rank: ranks of one machine take its GPUs in turn.
- * PL_ERR_DEVICE, PL_ERR_MEMORY; one line. */
+ * PL_ERR_RESOURCE, PL_ERR_DEVICE, PL_ERR_MEMORY; one line. */
 PL_MUST_CHECK pl_status_t pl_cli_open_cuda(int rank, const pl_log_t *log,
                                            pl_device_t **device_p);
 

@@ -4,6 +4,20 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Why there is no module.  A build without CUDA makes none; what else the
+ * loader says names a library that the module needs. */
+static void tell_why(char *why, size_t room)
+{
+    static const char MISSING[] = PL_CUDA_MODULE_FILE ": cannot open";
+    const char *error           = dlerror();
+
+    if (strncmp(error, MISSING, strlen(MISSING)) == 0) {
+        error = "there is no " PL_CUDA_MODULE_FILE
+                " beside the library; build with -DPAGELANE_CUDA=ON";
+    }
+    (void)snprintf(why, room, "%s", error);
+}
+
 const pl_cuda_module_t *pl_cuda_open(char *why, size_t room)
 {
     /* Found by the run path of this library; opened twice it is the same. */
@@ -13,7 +27,7 @@ const pl_cuda_module_t *pl_cuda_open(char *why, size_t room)
     pl_cuda_module_get_t get;
 
     if (symbol == NULL) {
-        (void)snprintf(why, room, "%s", dlerror());
+        tell_why(why, room);
         return NULL;
     }
     memcpy(&get, &symbol, sizeof(get)); /* ISO C has no cast for it */
@@ -44,9 +58,9 @@ pl_status_t pl_device_open_cuda(int gpu, const pl_log_t *log,
 
     if ((module == NULL) || (module->count(why, sizeof(why)) == 0)) {
         pl_log(log, PL_LOG_ERROR,
-               "device cuda:%d cannot be opened: %s; use --device cpu", gpu,
+               "device cuda:%d cannot be opened: %s; or use --device cpu", gpu,
                why);
-        return PL_ERR_DEVICE;
+        return PL_ERR_RESOURCE;
     }
     return module->open_device(gpu, log, device_p);
 }

@@ -17,8 +17,8 @@ const pl_cuda_module_t *pl_cuda_open(char *why, size_t room);
 /* GPUs that a device can be opened on; 0 without module or driver. */
 int pl_cuda_gpus(void);
 
-/* The device on one of them, counted from 0.  PL_ERR_DEVICE, PL_ERR_MEMORY; one
- * line, which says why where there is none. */
+/* The device on one of them, counted from 0.  PL_ERR_RESOURCE: there is none,
+ * and one line says why; PL_ERR_DEVICE, PL_ERR_MEMORY with one line. */
 PL_MUST_CHECK pl_status_t pl_device_open_cuda(int gpu, const pl_log_t *log,
                                               pl_device_t **device_p);
 
