@@ -25,7 +25,7 @@
 typedef struct shared_trace {
     char *key; /* owned: those options */
     pl_trace_t *trace;
-    int64_t prompt_tokens, output_tokens;
+    int64_t prompt_tokens;
 } shared_trace_t;
 
 struct pl_sweep_lab {
@@ -132,10 +132,8 @@ static pl_status_t read_trace(const pl_options_t *o, const pl_log_t *log,
 static void count_tokens(shared_trace_t *shared)
 {
     for (int32_t i = 0; i < pl_trace_count(shared->trace); i++) {
-        const pl_request_t *request = pl_trace_request(shared->trace, i);
-
-        shared->prompt_tokens += request->input_tokens;
-        shared->output_tokens += request->output_tokens;
+        shared->prompt_tokens +=
+            pl_trace_request(shared->trace, i)->input_tokens;
     }
 }
 
@@ -561,7 +559,7 @@ pl_status_t pl_sweep_lab_estimate(pl_sweep_lab_t *lab, size_t index,
     trial_t *trial               = calloc(1, sizeof(*trial));
     const shared_trace_t *shared = NULL;
     const pl_options_t *o;
-    pl_sweep_work_t work;
+    double estimate = 0;
     pl_status_t status;
 
     if (trial == NULL) {
@@ -572,18 +570,13 @@ pl_status_t pl_sweep_lab_estimate(pl_sweep_lab_t *lab, size_t index,
     if (status == PL_OK) {
         status = find_trace(lab, o, &shared);
     }
-    if (status == PL_OK) {
-        work =
-            (pl_sweep_work_t){.requests      = pl_trace_count(shared->trace),
-                              .prompt_tokens = shared->prompt_tokens,
-                              .output_tokens = shared->output_tokens,
-                              .page_tokens   = (int32_t)o->page_size,
-                              .chunk_tokens  = (int32_t)o->chunk,
-                              .lanes = (int32_t)(o->ranks - o->decode_ranks)};
-        *estimate_p =
-            check_trial(trial) == PL_OK ? pl_sweep_estimate(&work) : 0;
+    if ((status == PL_OK) && (check_trial(trial) == PL_OK)) {
+        estimate =
+            pl_sweep_estimate(pl_trace_count(shared->trace),
+                              shared->prompt_tokens, (int32_t)o->page_size);
     }
     close_trial(trial);
     free(trial);
+    *estimate_p = estimate;
     return status;
 }

@@ -73,15 +73,10 @@ pl_sweep_broken_t pl_sweep_broken(const pl_engine_t *engine,
 
 /* ---- order ---- */
 
-/* A simulation passes over pages, of each request and of each chunk; measured
- * in docs/sweep.md. */
-double pl_sweep_estimate(const pl_sweep_work_t *work)
+double pl_sweep_estimate(int64_t requests, int64_t prompt_tokens,
+                         int32_t page_tokens)
 {
-    double pages  = (double)work->prompt_tokens / work->page_tokens;
-    double chunks = (double)work->prompt_tokens / work->chunk_tokens;
-
-    return (double)work->requests * 8 + pages + chunks * (1 + work->lanes) +
-           0.05 * (double)work->output_tokens;
+    return 100 * (double)requests + (double)prompt_tokens / page_tokens;
 }
 
 typedef struct item {

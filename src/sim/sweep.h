@@ -26,15 +26,9 @@ pl_sweep_broken_t pl_sweep_broken(const pl_engine_t *engine,
                                   const pl_slo_t *slo);
 
 /* How long a simulation takes, in no unit: to tell long ones from short ones.
- */
-typedef struct pl_sweep_work {
-    int64_t requests;
-    int64_t prompt_tokens, output_tokens;
-    int32_t page_tokens, chunk_tokens;
-    int32_t lanes;
-} pl_sweep_work_t;
-
-double pl_sweep_estimate(const pl_sweep_work_t *work);
+ * A request counts as much as 100 pages (measured, docs/sweep.md). */
+double pl_sweep_estimate(int64_t requests, int64_t prompt_tokens,
+                         int32_t page_tokens);
 
 /* order[n] becomes a permutation of 0 .. n - 1: the largest first, of equals
  * the first.  PL_OK, PL_ERR_MEMORY. */

@@ -1,0 +1,321 @@
+#!/usr/bin/python3
+"""`pagelane sweep`: simulations of a grid of options.
+
+A point is what `sim` says with the same options; one rank or several, killed and
+resumed or not, the same file comes; points are shared out evenly; the best by
+the objective is first.
+"""
+import glob
+import itertools
+import math
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))), "support"))
+import h5py  # noqa: E402
+import numpy as np  # noqa: E402
+import pagelane_run as pl  # noqa: E402
+
+GLM = ("--hardware", "H200", "--model", "GLM-5.2", "--kv-dtype", "fp8")
+TRACE = ("--trace", pl.SLICE, "--block-tokens", 64, "--chunk", 512,
+         "--max-new", 16)
+GRID = {"device-pages": (250, 500), "host-pages": (0, 600), "cp": (1, 2, 4)}
+def line(grid):
+    return [word for name, values in grid.items()
+            for word in ("--" + name, ",".join(map(str, values)))]
+
+
+# 64 points.
+LONG = ("--device-pages", 4000, *line({
+    "page-size": (16, 32), "cp": (1, 2, 4, 8), "ownership": ("zigzag",
+                                                            "interleave:2"),
+    "evict": ("lru", "fifo", "sieve", "lfu")}))
+
+
+def tree(path):
+    """Everything in the file but /timing: names, types, bytes, attributes."""
+    found = {}
+
+    def visit(name, item):
+        if name.split("/")[0] == "timing":
+            return
+        found[name] = {k: np.asarray(v).tobytes()
+                       for k, v in item.attrs.items()
+                       if k != "DIMENSION_LABELS"}
+        if isinstance(item, h5py.Dataset):
+            found[name]["is"] = (str(item.dtype), item.shape,
+                                 item[...].tobytes(), item.id.get_offset())
+
+    with h5py.File(path, "r") as file:
+        visit("", file)
+        file.visititems(visit)
+    return found
+
+
+class Sweep(pl.Case):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def sweep(self, *args, output="a.h5", **more):
+        return self.run_program(*args, "--output", self.path(output),
+                                "--log-level", "warn", verb="sweep", **more)
+
+    def sim(self, *args):
+        return self.run_program(*args, "--log-level", "warn", "--json",
+                                verb="sim").json()
+
+
+class Points(Sweep):
+    def test_each_is_what_sim_says(self):
+        """All of its numbers, under a fixed table and that of a model."""
+        grid = dict(GRID, seed=(0, 7))
+        grid["host-pages"] = (200, 600)  # pages go to storage through it
+        for more in ((), (*GLM, "--decode-ranks", 2, "--explore", 3,
+                          "--storage-pages", 300, "--slo", "ttft:1s,tpot:1s")):
+            said = self.sweep(*TRACE, *more, *line(grid), "--json").json()
+            self.assertEqual(len(said["points"]), 24)
+            for point in said["points"][::5]:
+                options = [w for k, v in point["options"].items()
+                           for w in ("--" + k, v)]
+                want = self.sim(*TRACE, *more, *options)
+                got = point["metrics"]
+                for name in set(got) & set(want):
+                    self.assertAlmostEqual(got[name], want[name], delta=2e-6,
+                                           msg=f"{name} at {options}")
+                self.assertGreater(len(set(got) & set(want)), 60)
+                self.assertEqual(got["gpus"], int(point["options"]["cp"]) +
+                                 (2 if more else 0))
+
+    def test_the_file_has_a_row_for_each(self):
+        said = self.sweep(*TRACE, *line(GRID), "--json").json()["points"]
+        with h5py.File(self.path("a.h5"), "r") as file:
+            self.assertEqual(file.attrs["format"], b"pagelane-sweep")
+            self.assertEqual(list(file.attrs["schema_version"]), [1, 0])
+            rows = list(zip(*(file["options"][n.replace("-", "_")][...].astype(
+                str) for n in GRID)))
+            want = list(itertools.product(*(map(str, v) for v in
+                                            GRID.values())))
+            self.assertEqual([tuple(map(str, row)) for row in rows], want)
+            self.assertEqual(file["config"].attrs["chunk"], b"512")
+            self.assertEqual(sorted(file["outcome/place"][...]),
+                             list(range(1, 13)))
+            self.assertEqual(file["metrics/mean_ttft"].attrs["unit"], b"ns")
+            for point in said:
+                i = point["point"]
+                self.assertEqual(file["outcome/place"][i], point["place"])
+                self.assertEqual(file["metrics/mean_ttft"][i], round(
+                    1e6 * point["metrics"]["mean_ttft_ms"]))
+                self.assertEqual(file["metrics/lane_deficits"][i],
+                                 point["metrics"]["lane_deficits"])
+                self.assertAlmostEqual(file["outcome/cost"][i] / 1e6,
+                                       point["gpu_hours"], 5)
+            for name, column in file["metrics"].items():
+                self.assertEqual(column.shape, (12,), name)
+
+    def test_what_cannot_be_run_is_an_outcome(self):
+        """Of options that do not go together, or too small a pool."""
+        run = self.sweep(*TRACE, "--page-size", "16,48", "--device-pages",
+                         "20,2000", "--json")
+        points = {tuple(p["options"].values()): p for p in
+                  run.json()["points"]}
+        self.assertEqual(points["16", "2000"]["exit_status"], 0)
+        self.assertEqual(points["16", "20"]["exit_status"], 4)
+        self.assertEqual(points["48", "2000"]["exit_status"], 2)
+        self.assertIn("--chunk 512", points["48", "2000"]["limited_by"])
+        self.assertEqual(points["16", "2000"]["place"], 1)
+        run = self.sweep(*TRACE, "--page-size", "48", status=2)
+        self.assertIn("no point can be run", run.stderr)
+        self.assertIn("--chunk 512", run.stderr)
+
+    def test_lists_come_from_anywhere(self):
+        config = self.path("grid.conf")
+        with open(config, "w", encoding="ascii") as file:
+            file.write("cp = 1,2\nevict = lru,fifo # both\n"
+                       .replace(" # both", ""))
+        run = self.sweep(*TRACE, "--config", config, "--json",
+                         PAGELANE_DEVICE_PAGES="250,500",
+                         PAGELANE_EVICT="lru,sieve,lfu")
+        self.assertEqual(len(run.json()["points"]), 2 * 2 * 3)
+
+
+class Best(Sweep):
+    def test_the_cheapest_that_meets_the_limits_is_first(self):
+        line_ = (*TRACE, *GLM, *line(GRID), "--gpu-hour-cost", "2.5", "--json")
+        said = self.sweep(*line_).json()["points"]
+        ttft = sorted(p["metrics"]["p90_ttft_ms"] for p in said)
+        limit = int(ttft[len(ttft) // 2]) + 1
+        said = self.sweep(*line_, "--slo", f"ttft:{limit}ms", "--attain",
+                          "0.9").json()["points"]
+        meets = [p for p in said if p["metrics"]["p90_ttft_ms"] <= limit]
+        self.assertTrue(0 < len(meets) < len(said))
+        self.assertEqual(said[:len(meets)],
+                         [p for p in said if p["meets_limits"]])
+        self.assertEqual({p["point"] for p in meets},
+                         {p["point"] for p in said[:len(meets)]})
+        costs = [p["cost"] for p in said[:len(meets)]]
+        self.assertEqual(costs, sorted(costs))
+        kept = [p["kept"] for p in said[len(meets):]]
+        self.assertEqual(kept, sorted(kept, reverse=True))
+        for p in said:
+            m = p["metrics"]
+            self.assertAlmostEqual(p["cost"], 2.5 * m["gpus"] *
+                                   m["duration"] / 3600, 5)
+            self.assertEqual(m["broke_ttft"], 200 - m["good_completed"])
+            self.assertIn("ttft" if m["broke_ttft"] else "%",
+                          p["limited_by"])
+
+    def test_other_objectives(self):
+        for objective, name, sign in (("max:hit_rate", "hit_rate", -1),
+                                      ("min:p99_ttft_ms", "p99_ttft_ms", 1)):
+            said = self.sweep(*TRACE, *line(GRID), "--objective", objective,
+                              "--json").json()["points"]
+            values = [sign * p["metrics"][name] for p in said]
+            self.assertEqual(values, sorted(values))
+
+    def test_seeds(self):
+        """Where one matters: mean and interval, and no more runs where not."""
+        explore = (*TRACE, "--cp", "2,4", "--explore", "0,40", "--device-pages",
+                   300, "--repeat", 4, "--json")
+        points = {tuple(p["options"].values()): p
+                  for p in self.sweep(*explore).json()["points"]}
+        for (cp, ticks), point in points.items():
+            self.assertEqual(point["seeds"], 2 if ticks == "0" else 4)
+            tests = [self.sim(*TRACE, "--cp", cp, "--explore", ticks, "--seed",
+                              s, "--device-pages", 300)
+                     for s in range(point["seeds"])]
+            differs = False
+            for name in ("mean_ttft_ms", "p99_e2el_ms", "ticks"):
+                values = np.array([t[name] for t in tests])
+                mean, half = values.mean(), 0
+                if len(values) == 4:
+                    half = 3.182 * values.std(ddof=1) / math.sqrt(4)
+                unit = 1e-6 if name.endswith("_ms") else 1
+                self.assertAlmostEqual(point["metrics"][name], mean,
+                                       delta=unit + 1e-6)
+                self.assertAlmostEqual(point["interval"][name], half,
+                                       delta=unit + 1e-3 * half)
+                differs = differs or half > 0
+            self.assertEqual(differs, ticks != "0")
+        with h5py.File(self.path("a.h5"), "r") as file:
+            self.assertEqual(list(file["outcome/seeds"]), [2, 4, 2, 4])
+            self.assertIn("mean_ttft", file["interval"])
+
+
+class Ranks(Sweep):
+    def test_any_number_gives_the_same_file(self):
+        tables = [self.sweep(*TRACE, *line(GRID), "-n", ranks,
+                             output=f"{ranks}.h5").stdout
+                  for ranks in (1, 2, 3)]
+        for ranks in (2, 3):
+            self.assertEqual(tables[0], tables[ranks - 1])
+            self.assertEqual(tree(self.path("1.h5")),
+                             tree(self.path(f"{ranks}.h5")))
+        self.assertEqual(sorted(os.listdir(self.folder.name)),
+                         ["1.h5", "2.h5", "3.h5"])
+
+    def test_two_ranks_share_64_points_evenly(self):
+        """No master idles: neither has more than 0.6 of the work."""
+        self.sweep(*TRACE, *LONG, "-n", 2)
+        with h5py.File(self.path("a.h5"), "r") as file:
+            took = file["timing/point_ns"][...]
+            rank = file["timing/point_rank"][...]
+        self.assertEqual(len(took), 64)
+        share = took[rank == 0].sum() / took.sum()
+        self.assertLessEqual(max(share, 1 - share), 0.6)
+
+    def test_a_failure_ends_all_ranks(self):
+        """An objective that no point has is found by the first one."""
+        run = self.sweep(*TRACE, *LONG, "-n", 2, "--objective", "min:nothing",
+                         status=2)
+        self.assertIn("no number nothing", run.stderr)
+        self.assertEqual(os.listdir(self.folder.name), ["a.h5.journal"])
+
+
+class Killed(Sweep):
+    def start(self, ranks):
+        """A sweep that has some points of 64."""
+        self.args = [*TRACE, "--passes", 3, *LONG, "--output",
+                     self.path("a.h5")]
+        process = subprocess.Popen(
+            [self.program, "sweep", *map(str, self.args), "-n", str(ranks)],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env=pl.environment(), start_new_session=True)
+        self.addCleanup(self.kill, process)
+        end = time.monotonic() + 60
+        while len(self.lines()) < 10:
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.01)
+        return process
+
+    def lines(self):
+        found = []
+        for path in self.journals():
+            with open(path, encoding="ascii") as file:
+                found += file.readlines()
+        return found
+
+    def journals(self):
+        return sorted(glob.glob(self.path("a.h5.journal/rank-*")))
+
+    def kill(self, process):
+        """mpirun, if there is one, and then its ranks, which miss it."""
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        end, last = time.monotonic() + 60, None
+        while last != self.lines():
+            self.assertLess(time.monotonic(), end)
+            last = self.lines()
+            time.sleep(0.5)
+
+    def test_resumed_it_is_the_same_file(self):
+        whole = self.run_program(*TRACE, "--passes", 3, *LONG, "--output",
+                                 self.path("whole.h5"), verb="sweep",
+                                 timeout=300)
+        for ranks, again in ((1, 1), (2, 2), (2, 1)):
+            self.kill(self.start(ranks))
+            known = len(self.lines())
+            self.assertTrue(10 <= known < 64, known)
+            self.assertFalse(os.path.exists(self.path("a.h5")))
+            with open(self.journals()[0], "a", encoding="ascii") as file:
+                file.write("0123456789abcdef 5 0 1 0 77 1 gpus")  # cut off
+            run = self.run_program(*self.args, "-n", again, "--resume",
+                                   verb="sweep", timeout=300)
+            self.assertIn(f"64 points, {known} of them known before",
+                          run.stderr)
+            self.assertEqual(run.stdout.replace(b"a.h5", b"whole.h5"),
+                             whole.stdout)
+            self.assertEqual(tree(self.path("a.h5")),
+                             tree(self.path("whole.h5")))
+            self.assertEqual(sorted(os.listdir(self.folder.name)),
+                             ["a.h5", "whole.h5"])
+            os.remove(self.path("a.h5"))
+
+    def test_what_is_not_resumed(self):
+        process = self.start(1)
+        run = self.run_program(*self.args, verb="sweep", status=3)
+        self.assertIn("written by another sweep", run.stderr)
+        self.kill(process)
+        run = self.run_program(*self.args, verb="sweep", status=2)
+        self.assertIn("add --resume", run.stderr)
+        for more, differs in ((("--chunk", 1024), "'chunk = 512', now 'chunk "
+                               "= 1024'"), (("--repeat", 2), "repeat = 2"),
+                              (("--slo", "ttft:1s"), "'slo = ', now 'slo = "
+                               "ttft:1s'")):
+            run = self.run_program(*self.args, *more, "--resume",
+                                   verb="sweep", status=3)
+            self.assertIn(differs, run.stderr)
+        self.assertGreaterEqual(len(self.lines()), 10)  # still there
+
+
+if __name__ == "__main__":
+    pl.main(__doc__)
