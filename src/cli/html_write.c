@@ -205,6 +205,12 @@ static void put_table(FILE *file, const pl_html_table_t *table)
 
 /* ---- sections ---- */
 
+/* Long tables, and those behind charts, fold away where a script runs. */
+static bool is_folded(const pl_html_table_t *table)
+{
+    return is_drawn(table) || (rows_of(table) > SHOWN_ROWS);
+}
+
 static void put_section(FILE *file, const pl_html_table_t *table)
 {
     fprintf(file, "<section id=\"%s\" class=\"%s%s\">\n", table->id,
@@ -213,6 +219,8 @@ static void put_section(FILE *file, const pl_html_table_t *table)
     put_element(file, "p", "says", table->text);
     if (is_drawn(table)) {
         fprintf(file, "<figure data-table=\"%s\"></figure>\n", table->id);
+    }
+    if (is_folded(table)) {
         /* open where no script closes it */
         fputs("<details open><summary>Table</summary>\n", file);
         put_table(file, table);

@@ -249,13 +249,19 @@ static pl_status_t make_waits(pl_report_data_t *data)
 
 static pl_status_t load_events(pl_report_data_t *data)
 {
+    static const char MOVED[] = "/events/moved_bytes";
+
     data->has_events = pl_snapshot_has(data->snapshot, "/events");
     if (!data->has_events) {
         return PL_OK;
     }
     PL_TRY(pl_events_load(data->snapshot, "report", false, &data->events));
     data->whole_events = data->events.n_dropped == 0;
-    return PL_OK;
+    if (!pl_snapshot_has_dataset(data->snapshot, MOVED)) {
+        return PL_OK;
+    }
+    return pl_snapshot_read(data->snapshot, MOVED, PL_ITEM_I64, data->events.n,
+                            0, &data->moved_bytes);
 }
 
 pl_status_t pl_report_load(const pl_cli_t *cli, const pl_snapshot_t *snapshot,
@@ -293,6 +299,7 @@ void pl_report_free(pl_report_data_t *data)
     pl_snapshot_column_free(&data->lanes.waiting);
     pl_inspect_free(data->lanes.free, PL_REPORT_TIERS);
     pl_snapshot_column_free(&data->shared_pages);
+    pl_snapshot_column_free(&data->moved_bytes);
     pl_events_free(&data->events);
     pl_lru_curve_free(&data->curve);
     free(data->records);

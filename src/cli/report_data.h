@@ -66,6 +66,7 @@ typedef struct pl_report_data {
     pl_snapshot_column_t shared_pages; /* rows is 0: the file has none */
     bool has_events, whole_events;
     pl_events_t events;
+    pl_snapshot_column_t moved_bytes; /* by event; rows is 0: there are none */
     bool has_curve;
     pl_lru_curve_t curve; /* of the run's trace, in pages */
 } pl_report_data_t;

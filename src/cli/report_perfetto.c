@@ -31,8 +31,8 @@ static const operation_t KINDS[] = {
 enum { N_KINDS = sizeof(KINDS) / sizeof(KINDS[0]) };
 
 typedef struct slice {
-    int64_t id, from_ns, to_ns; /* to_ns -1: it has not ended */
-    int64_t request, pages;
+    int64_t id, from_ns, to_ns;    /* to_ns -1: it has not ended */
+    int64_t request, pages, bytes; /* bytes: moved, as the file says */
     int kind;
     int64_t good; /* value of its end */
 } slice_t;
@@ -202,11 +202,14 @@ static pl_status_t begin_slice(writer_t *w, int kind, size_t i)
     int64_t id                = pl_event_at(events, PL_FIELD_OP, i);
     slice_t *slice            = find_slice(w, id);
     size_t pages              = 0;
+    int64_t bytes =
+        w->data->moved_bytes.rows > 0 ? w->data->moved_bytes.items[i] : 0;
     slice_t made;
 
     (void)pl_event_pages(events, i, &pages);
     if (slice != NULL) {
         slice->pages += (int64_t)pages;
+        slice->bytes += bytes;
         return PL_OK;
     }
     if ((w->slices.n > 0) && (w->slices.items[w->slices.n - 1].id > id)) {
@@ -217,6 +220,7 @@ static pl_status_t begin_slice(writer_t *w, int kind, size_t i)
                      .to_ns   = -1,
                      .request = pl_event_at(events, PL_FIELD_REQUEST, i),
                      .pages   = (int64_t)pages,
+                     .bytes   = bytes,
                      .kind    = kind,
                      .good    = -1};
     return PL_ARRAY_PUSH(&w->slices, made);
@@ -282,10 +286,10 @@ static pl_status_t put_slice(writer_t *w, const slice_t *slice)
     put_span(w, slice->from_ns, to);
     fprintf(w->file,
             ",\"cat\":\"%s\",\"name\":\"%s\",\"args\":{\"op\":%" PRId64
-            ",\"request\":%" PRId64 ",\"pages\":%" PRId64 ",\"value\":%" PRId64
-            "}}",
+            ",\"request\":%" PRId64 ",\"pages\":%" PRId64 ",\"bytes\":%" PRId64
+            ",\"value\":%" PRId64 "}}",
             KINDS[slice->kind].link, KINDS[slice->kind].begin, slice->id,
-            slice->request, slice->pages, slice->good);
+            slice->request, slice->pages, slice->bytes, slice->good);
     return PL_OK;
 }
 

@@ -6,6 +6,7 @@
 
 #include "cli/report.h"
 #include "cli/report_data.h"
+#include "clock/cost.h"
 
 /* ---- bars ---- */
 
@@ -46,6 +47,46 @@ static void put_phases(pl_html_t *page, const pl_report_data_t *data)
         pl_html_integer(table, phases[i].ns);
         pl_html_integer(table, phases[i].ns / n);
         pl_html_real(table, pl_report_percent(phases[i].ns, all));
+    }
+}
+
+/* Of the file's counters, where it has them. */
+static void put_parts(pl_html_t *page, const pl_report_data_t *data)
+{
+    const pl_html_section_t section = {
+        .id    = "operations",
+        .title = "Where virtual time goes, by operation",
+        .text  = "Of all chunks, and of the longest home's decode step in each "
+                 "tick.",
+        .chart = PL_HTML_BARS};
+    static const char *const SIDES[] = {"prefill", "decode"};
+    pl_html_table_t *table           = NULL;
+
+    for (size_t side = 0; side < 2; side++) {
+        int64_t ns[PL_COST_PARTS] = {0};
+        int64_t all               = 0;
+        char name[64];
+
+        for (int part = 0; part < PL_COST_PARTS; part++) {
+            (void)snprintf(name, sizeof(name), "%s_%s_ns", SIDES[side],
+                           pl_cost_part_text((pl_cost_part_t)part));
+            ns[part] = pl_report_number(data, "engine", name);
+            all += ns[part];
+        }
+        if ((all > 0) && (table == NULL)) {
+            table = pl_html_section(page, &section);
+            pl_html_column(table, "step", "step", PL_HTML_TEXT, 0);
+            pl_html_column(table, "part", "part", PL_HTML_TEXT, 0);
+            pl_html_column(table, "total_ns", "total", PL_HTML_NS, 0);
+            pl_html_column(table, "share", "share", PL_HTML_SHARE, 0);
+        }
+        for (int part = 0; part < PL_COST_PARTS; part++) {
+            if (ns[part] > 0) {
+                pl_html_text(table, "%s", SIDES[side]);
+                part_row(table, pl_cost_part_words((pl_cost_part_t)part),
+                         ns[part], all);
+            }
+        }
     }
 }
 
@@ -196,6 +237,13 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Of a request that counts. */
+static bool has_time(const pl_record_t *record, pl_metric_time_t which,
+                     int64_t *ns_p)
+{
+    return pl_metrics_counts(record) && pl_metrics_time(record, which, ns_p);
+}
+
 static pl_status_t put_distribution(pl_html_t *page,
                                     const pl_report_data_t *data,
                                     pl_metric_time_t which,
@@ -213,7 +261,7 @@ static pl_status_t put_distribution(pl_html_t *page,
     pl_html_column(table, "to_ns", "to", PL_HTML_NS, 0);
     pl_html_column(table, "requests", "requests", PL_HTML_COUNT, 0);
     for (int32_t i = 0; i < data->n; i++) {
-        n += pl_metrics_time(&data->records[i], which, &values[n]) ? 1 : 0;
+        n += has_time(&data->records[i], which, &values[n]) ? 1 : 0;
     }
     if (n > 0) {
         qsort(values, (size_t)n, sizeof(*values), by_value);
@@ -269,7 +317,7 @@ static void put_slow_row(pl_html_table_t *table, const pl_report_data_t *data,
 {
     const pl_record_t *r = &data->records[i];
 
-    pl_html_integer(table, i);
+    pl_html_text(table, "%" PRId32, i);
     pl_html_integer(table, r->arrival_ns);
     pl_html_integer(table, r->first_token_ns - r->arrival_ns);
     pl_html_integer(table, r->admitted_ns - r->arrival_ns);
@@ -286,16 +334,16 @@ static bool is_next(const pl_report_data_t *data, int32_t i, int32_t best,
     int64_t ns   = 0;
     int64_t than = 0;
 
-    if (!pl_metrics_time(&data->records[i], PL_METRIC_TTFT, &ns)) {
+    if (!has_time(&data->records[i], PL_METRIC_TTFT, &ns)) {
         return false;
     }
     if ((before >= 0) &&
-        pl_metrics_time(&data->records[before], PL_METRIC_TTFT, &than) &&
+        has_time(&data->records[before], PL_METRIC_TTFT, &than) &&
         ((ns > than) || ((ns == than) && (i <= before)))) {
         return false; /* it was among those before */
     }
     return (best < 0) ||
-           (pl_metrics_time(&data->records[best], PL_METRIC_TTFT, &than) &&
+           (has_time(&data->records[best], PL_METRIC_TTFT, &than) &&
             (ns > than));
 }
 
@@ -309,7 +357,7 @@ static void put_slowest(pl_html_t *page, const pl_report_data_t *data)
     pl_html_table_t *table = pl_html_section(page, &section);
     int32_t before         = -1;
 
-    pl_html_column(table, "request", "request", PL_HTML_COUNT, 0);
+    pl_html_column(table, "request", "request", PL_HTML_TEXT, 0);
     pl_html_column(table, "arrival_ns", "arrival", PL_HTML_NS, 0);
     pl_html_column(table, "ttft_ns", "first token", PL_HTML_NS, 0);
     pl_html_column(table, "queue_ns", "of it queueing", PL_HTML_NS, 0);
@@ -356,6 +404,7 @@ pl_status_t pl_report_put_times(pl_html_t *page, const pl_report_data_t *data)
     put_tokens(page, data);
     put_misses(page, data);
     put_links(page, data);
+    put_parts(page, data);
     put_slowest(page, data);
     return PL_OK;
 }

@@ -52,7 +52,8 @@
 
   const axis = (more) => ({
     stroke: css("--soft"), font: FONT, labelFont: FONT, labelSize: 20,
-    labelGap: 2, gap: 5, values: (_, ticks) => ticks.map(short), grid: { stroke: css("--grid"), width: 1 },
+    labelGap: 2, gap: 5, values: (_, ticks) => ticks.map(short),
+    grid: { stroke: css("--grid"), width: 1 },
     ticks: { stroke: css("--grid"), width: 1, size: 4 }, ...more });
   const xAxis = (more) => axis({ size: 30, ...more });
   const isTime = (column) => column.kind === "ns";
@@ -128,7 +129,7 @@
     }, [seconds(x), ...series.map((c) => c.values)], 280);
   };
 
-  /* Sums from the bottom; drawn from the highest, so that each hides the rest. */
+  /* Sums from the bottom; the highest is drawn first, and the rest over it. */
   const stack = (figure, table) => {
     const [x, ...rest] = table.columns;
     const parts = drawn(rest);
@@ -138,7 +139,8 @@
     const order = parts.map((_, i) => parts.length - 1 - i);
     const share = parts.every((c) => c.kind === "share");
     const xs = seconds(x);
-    const step = xs.length > 1 ? xs[1] - xs[0] : 1; // the last has its width too
+    // the last has its width too
+    const step = xs.length > 1 ? xs[1] - xs[0] : 1;
     const whole = sums[sums.length - 1].reduce((a, b) => Math.max(a, b), 0);
     add(figure, {
       scales: { x: { time: false },
@@ -186,7 +188,8 @@
   };
 
   const mix = (from, to, part) => {
-    const rgb = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+    const rgb = (hex) =>
+      [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
     const [a, b] = [rgb(from), rgb(to)];
     return "rgb(" + a.map((v, i) => Math.round(v + (b[i] - v) * part)) + ")";
   };
@@ -256,8 +259,8 @@
             round(lane.full, 0) + " pages (" +
             (100 * lane.values[idx] / lane.full).toFixed(1) + " %)";
         }] },
-      }, [xs, rows[0].values], (tier === last ? 58 : 40) + Math.max(60, Math.min(260,
-        14 * rows.length)));
+      }, [xs, rows[0].values], (tier === last ? 58 : 40) +
+        Math.max(60, Math.min(260, 14 * rows.length)));
     }
     const ramp = document.createElement("p");
     ramp.className = "ramp";
