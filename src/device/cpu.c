@@ -26,6 +26,19 @@ static pl_status_t no_memory(const cpu_t *cpu, size_t bytes, const char *what)
     return PL_ERR_MEMORY;
 }
 
+/* Such memory is an open file without a name, and counts as one. */
+static const char *limit_of(int error)
+{
+    switch (error) {
+    case EFBIG:
+        return ", or raise ulimit -f";
+    case EMFILE:
+        return ", or raise ulimit -n";
+    default:
+        return "";
+    }
+}
+
 static pl_status_t alloc_shared(cpu_t *cpu, size_t bytes, const char *what,
                                 void **mem_p)
 {
@@ -37,8 +50,8 @@ static pl_status_t alloc_shared(cpu_t *cpu, size_t bytes, const char *what,
     if (pl_shared_make(bytes, &shared) != PL_OK) {
         pl_log(cpu->device.log, PL_LOG_ERROR,
                "device cpu: no memory to share for %s (%zu bytes): %s; use "
-               "smaller pools, or --comm mpi",
-               what, bytes, strerror(errno));
+               "smaller pools%s",
+               what, bytes, strerror(errno), limit_of(errno));
         return PL_ERR_MEMORY;
     }
     cpu->shared.items[cpu->shared.n++] = shared;
