@@ -408,6 +408,9 @@ static void close_rank(rank_t *rank)
 
 static pl_status_t measure_sizes(rank_t *rank, pl_transfer_result_t *result)
 {
+    size_t min   = rank->params->min;
+    size_t first = min > rank->page_bytes ? min : rank->page_bytes;
+
     PL_TRY(pl_comm_agree_status(rank->comm, open_memory(rank)));
     for (int r = 0; r < rank->comm->n_ranks; r++) {
         rank->peers[r] = rank->store;
@@ -417,12 +420,11 @@ static pl_status_t measure_sizes(rank_t *rank, pl_transfer_result_t *result)
     }
     PL_TRY(pl_comm_expose(rank->comm, REGION, PL_MEMORY_SHARED, rank->store,
                           (size_t)rank->n_slots * rank->page_bytes));
-    for (size_t bytes = rank->params->min;
+    for (size_t bytes = first;
          (bytes <= rank->params->max) && (result->n < PL_TRANSFER_SIZES);
          bytes *= 4) {
-        int32_t n = (int32_t)(bytes / rank->page_bytes);
-
-        PL_TRY(measure_size(rank, n > 0 ? n : 1, &result->figures[result->n]));
+        PL_TRY(measure_size(rank, (int32_t)(bytes / rank->page_bytes),
+                            &result->figures[result->n]));
         result->n++;
     }
     return pl_comm_barrier(rank->comm); /* memory may go */

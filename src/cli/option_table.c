@@ -468,8 +468,8 @@ static const pl_option_t OPTIONS[] = {
      .kind     = PL_OPTION_BYTES,
      .fallback = "512KiB",
      .unit     = "bytes",
-     .help     = "The smallest size, of the pages of one rank; then four times "
-                 "that, and so on.",
+     .help     = "The smallest size, of the pages of one rank, and at least a "
+                 "page; then four times that, and so on.",
      .min      = 1,
      .max      = INT64_C(1) << 40,
      .verbs    = PL_VERB_BENCH_TRANSFER,

@@ -6,5 +6,7 @@ small="--min 64KiB --max 1MiB --page-size 16"
 "$PAGELANE" bench transfer --comm local --ranks 3 $small | plain
 "$PAGELANE" bench transfer --comm local --device guard $small --max 64KiB | plain
 "$PAGELANE" bench transfer --comm mpi --ranks 2 $small --max 64KiB | plain
+# Sizes below a page are none.
+"$PAGELANE" bench transfer --comm local $small --min 1 --max 64KiB | plain
 "$PAGELANE" bench transfer --comm peer --ranks 2 $small --max 64KiB --json |
     plain
