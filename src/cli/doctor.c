@@ -175,7 +175,7 @@ static void check_gpu(findings_t *findings)
         failed == 0 ? line : "none (nvidia-smi lists none)");
     if (built != NULL) {
         built += strspn(built + 4, " ") + 4;
-        add(findings, "CUDA and NCCL", OK, "", "built with %.*s",
+        add(findings, "CUDA and NCCL", OK, "", "%.*s",
             (int)strcspn(built, "\n"), built);
     }
     (void)snprintf(line, sizeof(line), "%d GPU%s", n, n == 1 ? "" : "s");
