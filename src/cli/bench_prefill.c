@@ -12,8 +12,6 @@
 #include "comm/mpi_session.h"
 #include "sim/presets.h"
 
-static const char *const COMMS[]     = {"auto", "local", "mpi", "peer", "nccl"};
-static const char *const DEVICES[]   = {"cpu", "guard", "cuda"};
 static const char *const KV_DTYPES[] = {"f32", "bf16", "fp8"};
 
 typedef struct bench {
@@ -112,8 +110,8 @@ static pl_status_t prepare(bench_t *bench)
     PL_TRY(parse_ownership(bench));
     PL_TRY(open_model(bench));
     bench->report.cli      = bench->cli;
-    bench->report.comm     = COMMS[o->comm];
-    bench->report.device   = DEVICES[o->device];
+    bench->report.comm     = pl_cli_comm_name(o->comm);
+    bench->report.device   = pl_cli_device_name(o->device);
     bench->report.kv_dtype = KV_DTYPES[o->kv_dtype];
     bench->report.rows     = calloc(n, sizeof(*bench->report.rows));
     return bench->report.rows == NULL ? PL_ERR_MEMORY : PL_OK;

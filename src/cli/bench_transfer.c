@@ -30,30 +30,6 @@ typedef struct place {
 
 /* ---- devices and communicators ---- */
 
-static const char *const COMMS[] = {[PL_OPT_COMM_LOCAL] = "local",
-                                    [PL_OPT_COMM_MPI]   = "mpi",
-                                    [PL_OPT_COMM_PEER]  = "peer",
-                                    [PL_OPT_COMM_NCCL]  = "nccl"};
-
-static const char *const DEVICES[] = {[PL_OPT_DEVICE_CPU]   = "cpu",
-                                      [PL_OPT_DEVICE_GUARD] = "guard",
-                                      [PL_OPT_DEVICE_CUDA]  = "cuda"};
-
-static const char *const YARDSTICKS[] = {
-    [PL_TRANSFER_MEMORY]     = "copies within own memory",
-    [PL_TRANSFER_PEERS]      = "one copy from each peer",
-    [PL_TRANSFER_ALL_GATHER] = "ncclAllGather"};
-
-static pl_status_t open_device(const bench_t *bench, int rank,
-                               pl_device_t **device_p)
-{
-    const pl_options_t *o = &bench->cli->options;
-
-    return o->device == PL_OPT_DEVICE_CUDA
-               ? pl_cli_open_cuda(rank, &bench->cli->log, device_p)
-               : pl_device_open(DEVICES[o->device], &bench->cli->log, device_p);
-}
-
 /* Collective.  All ranks agree. */
 static pl_status_t open_place(const bench_t *bench, pl_comm_t *base,
                               place_t *place)
@@ -61,7 +37,8 @@ static pl_status_t open_place(const bench_t *bench, pl_comm_t *base,
     place->base = base;
     place->comm = base;
     PL_TRY(pl_comm_agree_status(
-        base, open_device(bench, base->rank, &place->device)));
+        base, pl_cli_open_device(&bench->cli->options, base->rank,
+                                 &bench->cli->log, &place->device)));
     switch (bench->comm) {
     case PL_OPT_COMM_PEER:
         return pl_comm_open_peer(base, place->device, &place->comm);
@@ -94,6 +71,11 @@ static pl_status_t measure(bench_t *bench, place_t *place)
 
 /* ---- what is printed ---- */
 
+static const char *const YARDSTICKS[] = {
+    [PL_TRANSFER_MEMORY]     = "copies within own memory",
+    [PL_TRANSFER_PEERS]      = "one copy from each peer",
+    [PL_TRANSFER_ALL_GATHER] = "ncclAllGather"};
+
 static pl_status_t print_table(const bench_t *bench)
 {
     const pl_options_t *o = &bench->cli->options;
@@ -120,9 +102,9 @@ static pl_status_t print_table(const bench_t *bench)
     }
     printf("# transfer: --comm %s --device %s, %" PRId64
            " rank%s, pages of %" PRId64 " x %d bytes; beside it: %s\n",
-           COMMS[bench->comm], DEVICES[o->device], o->ranks,
-           o->ranks == 1 ? "" : "s", o->page_size, PL_TRANSFER_ROW_BYTES,
-           YARDSTICKS[bench->params.yardstick]);
+           pl_cli_comm_name(bench->comm), pl_cli_device_name(o->device),
+           o->ranks, o->ranks == 1 ? "" : "s", o->page_size,
+           PL_TRANSFER_ROW_BYTES, YARDSTICKS[bench->params.yardstick]);
     status = pl_table_print(table, stdout);
     pl_table_close(table);
     return status;
@@ -151,8 +133,8 @@ static pl_status_t print_json(const bench_t *bench)
     json_object *sizes    = json_object_new_array();
 
     pl_json_text(root, "bench", "transfer");
-    pl_json_text(root, "comm", COMMS[bench->comm]);
-    pl_json_text(root, "device", DEVICES[o->device]);
+    pl_json_text(root, "comm", pl_cli_comm_name(bench->comm));
+    pl_json_text(root, "device", pl_cli_device_name(o->device));
     pl_json_integer(root, "ranks", o->ranks);
     pl_json_integer(root, "page_tokens", o->page_size);
     pl_json_integer(root, "row_bytes", PL_TRANSFER_ROW_BYTES);

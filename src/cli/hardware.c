@@ -6,6 +6,28 @@
 #include "comm/peer.h"
 #include "device/cuda.h"
 
+/* ---- names ---- */
+
+const char *pl_cli_device_name(int32_t device)
+{
+    static const char *const names[] = {[PL_OPT_DEVICE_CPU]   = "cpu",
+                                        [PL_OPT_DEVICE_GUARD] = "guard",
+                                        [PL_OPT_DEVICE_CUDA]  = "cuda"};
+
+    return names[device];
+}
+
+const char *pl_cli_comm_name(int32_t comm)
+{
+    static const char *const names[] = {[PL_OPT_COMM_AUTO]  = "auto",
+                                        [PL_OPT_COMM_LOCAL] = "local",
+                                        [PL_OPT_COMM_MPI]   = "mpi",
+                                        [PL_OPT_COMM_PEER]  = "peer",
+                                        [PL_OPT_COMM_NCCL]  = "nccl"};
+
+    return names[comm];
+}
+
 /* ---- devices ---- */
 
 /* Which of the ranks on this machine a process is, as its launcher says; -1 if
@@ -25,29 +47,30 @@ static int local_rank(void)
     return -1;
 }
 
-pl_status_t pl_cli_open_cuda(int rank, const pl_log_t *log,
+static pl_status_t open_cuda(int rank, const pl_log_t *log,
                              pl_device_t **device_p)
 {
     int here   = local_rank();
     int n_gpus = pl_cuda_gpus();
 
     /* Without a GPU the device itself says why it cannot be opened. */
-    return pl_device_open_cuda((here >= 0 ? here : rank) %
-                                   (n_gpus > 0 ? n_gpus : 1),
-                               log, device_p);
+    return pl_device_open_cuda(
+        (here >= 0 ? here : rank) % (n_gpus > 0 ? n_gpus : 1), log, device_p);
+}
+
+pl_status_t pl_cli_open_device(const pl_options_t *options, int rank,
+                               const pl_log_t *log, pl_device_t **device_p)
+{
+    return options->device == PL_OPT_DEVICE_CUDA
+               ? open_cuda(rank, log, device_p)
+               : pl_device_open(pl_cli_device_name(options->device), log,
+                                device_p);
 }
 
 static pl_status_t open_device(void *context, int rank, const pl_log_t *log,
                                pl_device_t **device_p)
 {
-    static const char *const names[] = {
-        [PL_OPT_DEVICE_CPU] = "cpu", [PL_OPT_DEVICE_GUARD] = "guard"};
-    const pl_options_t *options = context;
-
-    if (options->device == PL_OPT_DEVICE_CUDA) {
-        return pl_cli_open_cuda(rank, log, device_p);
-    }
-    return pl_device_open(names[options->device], log, device_p);
+    return pl_cli_open_device(context, rank, log, device_p);
 }
 
 /* ---- communicators ---- */
