@@ -4,7 +4,8 @@
 #include "device/device.h"
 #include "launch.cuh"
 
-namespace {
+namespace
+{
 
 constexpr uint64_t PRIME32_1 = 0x9E3779B1U;
 constexpr uint64_t PRIME32_2 = 0x85EBCA77U;
@@ -104,9 +105,9 @@ __device__ uint64_t swap64(uint64_t x)
 __device__ uint64_t hash_1_to_3(const row_t &row, uint64_t seed)
 {
     const uint32_t first = row.byte(0), middle = row.byte(row.n / 2);
-    const uint32_t last     = row.byte(row.n - 1);
-    const uint32_t combined = first << 16 | middle << 24 | last |
-                              (uint32_t)row.n << 8;
+    const uint32_t last = row.byte(row.n - 1);
+    const uint32_t combined =
+        first << 16 | middle << 24 | last | (uint32_t)row.n << 8;
     const uint64_t flip =
         ((uint32_t)secret_at(0) ^ (uint32_t)secret_at(4)) + seed;
 
@@ -119,10 +120,10 @@ __device__ uint64_t hash_4_to_8(const row_t &row, uint64_t seed)
     uint64_t flip, keyed;
 
     seed ^= (uint64_t)__byte_perm((uint32_t)seed, 0, 0x0123) << 32;
-    flip  = (secret_at(8) ^ secret_at(16)) - seed;
-    keyed = ((uint64_t)row.word32(row.n - 4) +
-             ((uint64_t)row.word32(0) << 32)) ^
-            flip;
+    flip = (secret_at(8) ^ secret_at(16)) - seed;
+    keyed =
+        ((uint64_t)row.word32(row.n - 4) + ((uint64_t)row.word32(0) << 32)) ^
+        flip;
     keyed ^= (keyed << 49 | keyed >> 15) ^ (keyed << 24 | keyed >> 40);
     keyed *= PRIME_MX2;
     keyed ^= (keyed >> 35) + n;
@@ -202,9 +203,8 @@ __device__ uint64_t seeded_at(int offset, uint64_t seed)
     const uint64_t low = seeded_word(offset / 8, seed);
     const int by       = offset % 8 * 8;
 
-    return by == 0
-               ? low
-               : low >> by | seeded_word(offset / 8 + 1, seed) << (64 - by);
+    return by == 0 ? low
+                   : low >> by | seeded_word(offset / 8 + 1, seed) << (64 - by);
 }
 
 __device__ void accumulate(uint64_t (&acc)[8], const row_t &row, int at,
@@ -237,17 +237,17 @@ __device__ uint64_t merge(const uint64_t (&acc)[8], int secret, uint64_t seed,
 
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        sum += fold_product(acc[2 * i] ^ seeded_at(secret + 16 * i, seed),
-                            acc[2 * i + 1] ^
-                                seeded_at(secret + 16 * i + 8, seed));
+        sum +=
+            fold_product(acc[2 * i] ^ seeded_at(secret + 16 * i, seed),
+                         acc[2 * i + 1] ^ seeded_at(secret + 16 * i + 8, seed));
     }
     return avalanche(sum);
 }
 
 __device__ uint64_t hash_long(const row_t &row, uint64_t seed)
 {
-    uint64_t acc[8] = {PRIME32_3, PRIME64_1, PRIME64_2, PRIME64_3,
-                       PRIME64_4, PRIME32_2, PRIME64_5, PRIME32_1};
+    uint64_t acc[8]     = {PRIME32_3, PRIME64_1, PRIME64_2, PRIME64_3,
+                           PRIME64_4, PRIME32_2, PRIME64_5, PRIME32_1};
     const int n_stripes = (row.n - 1) / STRIPE;
 
     for (int s = 0; s < n_stripes; s++) {
@@ -297,8 +297,9 @@ __device__ uint64_t digest_rows(const pl_digest_job_t &job)
                     r * (size_t)form.scale_bytes;
         row.n_key = form.key_bytes;
         row.n     = form.key_bytes + form.scale_bytes;
-        sum += hash_row(row, mix64(job.base + (uint64_t)position *
-                                                  UINT64_C(0x9E3779B97F4A7C15)));
+        sum +=
+            hash_row(row, mix64(job.base + (uint64_t)position *
+                                               UINT64_C(0x9E3779B97F4A7C15)));
     }
 #pragma unroll
     for (int by = 16; by > 0; by /= 2) {
@@ -307,32 +308,10 @@ __device__ uint64_t digest_rows(const pl_digest_job_t &job)
     return sum;
 }
 
-__device__ int32_t warp_index()
-{
-    return (int32_t)((blockIdx.x * blockDim.x + threadIdx.x) / 32);
-}
-
-__global__ void digest_pages(pl_page_form_t form, const uint8_t *pages,
-                             size_t stride, const pl_cuda_digest_t *what,
-                             int32_t n, uint64_t base, uint64_t *digests)
-{
-    const int32_t i = warp_index();
-    uint64_t sum;
-
-    if (i >= n) {
-        return;
-    }
-    sum = digest_rows({pages + (size_t)what[i].slot * stride, form, 0,
-                       what[i].rows, what[i].position, base});
-    if (threadIdx.x % 32 == 0) {
-        digests[i] = sum;
-    }
-}
-
 __global__ void digest_jobs(const pl_digest_job_t *jobs, int32_t n,
                             uint64_t *digests)
 {
-    const int32_t i = warp_index();
+    const int32_t i = (int32_t)((blockIdx.x * blockDim.x + threadIdx.x) / 32);
     uint64_t sum;
 
     if (i >= n) {
@@ -346,28 +325,7 @@ __global__ void digest_jobs(const pl_digest_job_t *jobs, int32_t n,
 
 constexpr int THREADS = 128;
 
-unsigned blocks_of(int32_t n)
-{
-    return (unsigned)pl_ceil_div(n, THREADS / 32);
-}
-
 } // namespace
-
-pl_status_t pl_cuda_digest_pages(const pl_page_form_t *form,
-                                 const uint8_t *pages, size_t stride,
-                                 const pl_cuda_digest_t *what, int32_t n,
-                                 uint64_t base, uint64_t *digests,
-                                 pl_cuda_stream_t stream)
-{
-    if (n < 0) {
-        return PL_ERR_ARGUMENT;
-    }
-    if (n > 0) {
-        digest_pages<<<blocks_of(n), THREADS, 0, stream>>>(
-            *form, pages, stride, what, n, base, digests);
-    }
-    return pl_launched();
-}
 
 pl_status_t pl_cuda_digest_jobs(const pl_digest_job_t *jobs, int32_t n,
                                 uint64_t *digests, pl_cuda_stream_t stream)
@@ -376,7 +334,8 @@ pl_status_t pl_cuda_digest_jobs(const pl_digest_job_t *jobs, int32_t n,
         return PL_ERR_ARGUMENT;
     }
     if (n > 0) {
-        digest_jobs<<<blocks_of(n), THREADS, 0, stream>>>(jobs, n, digests);
+        digest_jobs<<<(unsigned)pl_ceil_div(n, THREADS / 32), THREADS, 0,
+                      stream>>>(jobs, n, digests);
     }
     return pl_launched();
 }

@@ -11,13 +11,17 @@
 
 #include "kernels.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* h[i] = row tokens[i] of embed, rows of embed_stride. */
 pl_status_t pl_rows_embed(const void *embed, pl_cuda_dtype_t dtype,
                           size_t embed_stride, const int32_t *tokens, int32_t n,
                           int32_t hidden, float *h, pl_cuda_stream_t stream);
 
-/* out = RMS norm of x, as pl_cuda_rms_norm, in `dtype`; and the same as float32
- * in also, rows of out_stride, unless that is NULL. */
+/* out = RMS norm of x, as pl_rms_norm, in `dtype`; and the same as float32 in
+ * also, rows of out_stride, unless that is NULL. */
 pl_status_t pl_rows_norm(const float *w, float eps, const float *x,
                          size_t x_stride, int32_t n, int32_t width, void *out,
                          pl_cuda_dtype_t dtype, size_t out_stride, float *also,
@@ -37,8 +41,9 @@ typedef struct pl_rows_norms {
     const float *index_k, *index_k_bias; /* with an indexer */
 } pl_rows_norms_t;
 
-/* Rows as they are to be stored: kv [n][kv_lora + rope] normed and rotated,
- * keys [n][index_dim] likewise.  cosines, sines [n][rope / 2]. */
+/* Rows as they are to be stored: kv [n][kv_lora + rope] normed and rotated, as
+ * pl_rms_norm and (the same bits) pl_rope_interleaved; keys [n][index_dim] as
+ * pl_layer_norm and one of the two rotations.  cosines, sines [n][rope / 2]. */
 pl_status_t pl_rows_to_store(const pl_rows_in_t *form,
                              const pl_rows_norms_t *norms, const float *in,
                              int32_t n, const float *cosines,
@@ -79,5 +84,9 @@ pl_status_t pl_rows_add(float *y, const float *x, int64_t n,
 /* As pl_greedy. */
 pl_status_t pl_rows_greedy(const float *logits, int32_t n, int32_t *token,
                            pl_cuda_stream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* PL_KERNELS_FORWARD_ROWS_CUH */

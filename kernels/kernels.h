@@ -50,14 +50,23 @@ typedef struct pl_page_place {
 /* Copy n pages of page_bytes (a multiple of 16) from one place to another, all
  * apart.  One pass for gather, scatter, load-back, backup and, with lanes, for
  * pack, exchange and unpack.  `to` is written; it has no lanes.
- * Reference: memcpy per page.  n_blocks: 0 within the device's memory, all of the
- * device then; over a link (pinned memory, peers) so many multiprocessors at
- * most: 8 fill PCIe, 264 fill NVLink. */
+ * Reference: memcpy per page.  n_blocks: 0 within the device's memory, all of
+ * the device then; over a link (pinned memory, peers) so many multiprocessors
+ * at most: 8 fill PCIe, 264 fill NVLink. */
 PL_MUST_CHECK pl_status_t pl_cuda_copy_pages(const pl_page_place_t *from,
                                              const pl_page_place_t *to,
                                              int32_t n_pages, size_t page_bytes,
                                              int32_t n_blocks,
                                              pl_cuda_stream_t stream);
+
+/* The same of a list whose first n_far pages lie behind a link and the other
+ * n_near do not: these are copied beside those, by as many blocks again. */
+PL_MUST_CHECK pl_status_t pl_cuda_gather_pages(const pl_page_place_t *from,
+                                               const pl_page_place_t *to,
+                                               int32_t n_far, int32_t n_near,
+                                               size_t page_bytes,
+                                               int32_t n_blocks,
+                                               pl_cuda_stream_t stream);
 
 /* ---- ranges.cu ---- */
 
@@ -66,9 +75,9 @@ struct pl_span;
 struct pl_digest_job;
 
 /* Copy ranges of any place and size, in one launch for each 1,360 that are not
- * neighbours; the list is the caller's again at once.  No range may overlap what
- * another one writes.  Ranges whose addresses and bytes are multiples of 16 go
- * by the bulk copy engine.  n_blocks as in pl_cuda_copy_pages.  Reference:
+ * neighbours; the list is the caller's again at once.  No range may overlap
+ * what another one writes.  Ranges whose addresses and bytes are multiples of
+ * 16 go by the bulk copy engine.  n_blocks as in pl_cuda_copy_pages. Reference:
  * memcpy. */
 PL_MUST_CHECK pl_status_t pl_cuda_copy_ranges(const struct pl_copy *copies,
                                               int32_t n, int32_t n_blocks,
@@ -80,14 +89,12 @@ PL_MUST_CHECK pl_status_t pl_cuda_fill_ranges(const struct pl_span *spans,
 /* Were the kernels compiled for the current GPU? */
 bool pl_cuda_kernels_run_here(void);
 
-/* The same of a list whose first n_far pages lie behind a link and the other
- * n_near do not: these are copied beside those, by as many blocks again. */
-PL_MUST_CHECK pl_status_t pl_cuda_gather_pages(
-    const pl_page_place_t *from, const pl_page_place_t *to, int32_t n_far,
-    int32_t n_near, size_t page_bytes, int32_t n_blocks,
-    pl_cuda_stream_t stream);
+/* ---- remap.cu, lanes.cu ---- */
 
-/* ---- remap.cu ---- */
+/* For an engine that keeps its requests' token locations, or its free lists, on
+ * the GPU.  Ours decides on the host, the same on every rank, and shows
+ * attention a view with a page map: no run uses these, they are tested, and
+ * pl_cuda_remap is measured (`pagelane bench kernels`). */
 
 /* Page-level inverse: where in a request's page list does a logical page
  * stand?  inverse [n_logical] holds -1 everywhere between uses. */
@@ -107,17 +114,17 @@ PL_MUST_CHECK pl_status_t pl_cuda_remap(const int32_t *inverse,
                                         int32_t *places,
                                         pl_cuda_stream_t stream);
 
-/* ---- lanes.cu ---- */
-
 /* Take n pages, page i in lane owners[i], each the lowest free slot that the
- * ones before it have left; all or nothing.  free_bits [n_lanes][n_words]: bit s
- * of a lane is set if slot s is free; taken ones are cleared.  *short_p becomes
- * the number of pages lacking (0: taken).  scratch: [n_lanes + n].  Reference:
- * pl_lanes_alloc, from lanes without staged pages. */
-PL_MUST_CHECK pl_status_t
-pl_cuda_take_pages(uint64_t *free_bits, int32_t n_lanes, int32_t n_words,
-                   const pl_owner_t *owners, int32_t n, pl_page_t *pages,
-                   int32_t *short_p, int32_t *scratch, pl_cuda_stream_t stream);
+ * ones before it have left; all or nothing.  free_bits [n_lanes][n_words]: bit
+ * s of a lane is set if slot s is free; taken ones are cleared.  *short_p
+ * becomes the number of pages lacking (0: taken).  scratch: [n_lanes + n].
+ * Reference: pl_lanes_alloc, from lanes without staged pages. */
+PL_MUST_CHECK pl_status_t pl_cuda_take_pages(uint64_t *free_bits,
+                                             int32_t n_lanes, int32_t n_words,
+                                             const pl_owner_t *owners,
+                                             int32_t n, pl_page_t *pages,
+                                             int32_t *short_p, int32_t *scratch,
+                                             pl_cuda_stream_t stream);
 
 /* ---- rows.cu ---- */
 
@@ -125,14 +132,18 @@ pl_cuda_take_pages(uint64_t *free_bits, int32_t n_lanes, int32_t n_words,
  * page_tokens of slot rows[i] / page_tokens; rows[i] < 0: nowhere (padding).
  * Latent: values [n][kv_lora + rope].  Index: values [n][index_dim].
  * Reference: pl_latent_store, pl_index_store. */
-PL_MUST_CHECK pl_status_t
-pl_cuda_store_latent(const pl_row_layout_t *layout, const pl_page_form_t *form,
-                     const float *values, int32_t n, const int32_t *rows,
-                     uint8_t *pages, size_t stride, pl_cuda_stream_t stream);
-PL_MUST_CHECK pl_status_t
-pl_cuda_store_index(const pl_row_layout_t *layout, const pl_page_form_t *form,
-                    const float *values, int32_t n, const int32_t *rows,
-                    uint8_t *pages, size_t stride, pl_cuda_stream_t stream);
+PL_MUST_CHECK pl_status_t pl_cuda_store_latent(const pl_row_layout_t *layout,
+                                               const pl_page_form_t *form,
+                                               const float *values, int32_t n,
+                                               const int32_t *rows,
+                                               uint8_t *pages, size_t stride,
+                                               pl_cuda_stream_t stream);
+PL_MUST_CHECK pl_status_t pl_cuda_store_index(const pl_row_layout_t *layout,
+                                              const pl_page_form_t *form,
+                                              const float *values, int32_t n,
+                                              const int32_t *rows,
+                                              uint8_t *pages, size_t stride,
+                                              pl_cuda_stream_t stream);
 
 /* ---- scores.cu, topk.cu, attend.cu ---- */
 
@@ -145,15 +156,14 @@ typedef struct pl_cuda_view {
 } pl_cuda_view_t;
 
 /* Indexer: scores[i][s] for s < n_keys[i], as pl_index_scores.  q
- * [n][n_heads][index_dim], weights [n][n_heads], scores [n] rows of score_stride
- * floats, all float32.  Keys stored as e4m3 and index_dim 128 take the tensor
- * cores: q is rounded to 11 bits of mantissa then. */
-PL_MUST_CHECK pl_status_t
-pl_cuda_index_scores(const pl_cuda_view_t *index, const pl_row_layout_t *layout,
-                     const float *q, const float *weights, int32_t n_heads,
-                     float scale, const int32_t *n_keys, int32_t n,
-                     int32_t most_keys, float *scores, size_t score_stride,
-                     pl_cuda_stream_t stream);
+ * [n][n_heads][index_dim], weights [n][n_heads], scores [n] rows of
+ * score_stride floats, all float32.  Keys stored as e4m3 and index_dim 128 take
+ * the tensor cores: q is rounded to 11 bits of mantissa then. */
+PL_MUST_CHECK pl_status_t pl_cuda_index_scores(
+    const pl_cuda_view_t *index, const pl_row_layout_t *layout, const float *q,
+    const float *weights, int32_t n_heads, float scale, const int32_t *n_keys,
+    int32_t n, int32_t most_keys, float *scores, size_t score_stride,
+    pl_cuda_stream_t stream);
 
 /* The k best of each row in the total order of pl_topk, ascending positions;
  * positions [n][k], n_taken [n].  k <= 4096. */
@@ -169,38 +179,11 @@ PL_MUST_CHECK pl_status_t pl_cuda_topk(const float *scores, size_t score_stride,
  * [n][n_heads][kv_lora], all float32.  bf16 and fp8 stores with kv_lora 512,
  * rope 64 and heads in whole 64s take the tensor cores (q and the stored rows
  * as bf16, sums in float32); everything else float32 arithmetic. */
-PL_MUST_CHECK pl_status_t
-pl_cuda_attend(const pl_cuda_view_t *latent, const pl_row_layout_t *layout,
-               const float *q_latent, const float *q_rope, int32_t n_heads,
-               float scale, const int32_t *positions,
-               const int32_t *n_positions, int32_t n, int32_t most, float *out,
-               pl_cuda_stream_t stream);
-
-/* ---- layers.cu: model/ops.h on float32 weights ---- */
-
-/* y = w * (x * rsqrt(mean(x^2) + eps)), n rows of `width`; x == y is allowed.
- * Reference: pl_rms_norm. */
-PL_MUST_CHECK pl_status_t pl_cuda_rms_norm(const float *w, float eps,
-                                           const float *x, size_t x_stride,
-                                           int32_t n, int32_t width, float *y,
-                                           size_t y_stride,
-                                           pl_cuda_stream_t stream);
-/* In place, n rows of `width`.  Reference: pl_layer_norm. */
-PL_MUST_CHECK pl_status_t pl_cuda_layer_norm(const float *w, const float *bias,
-                                             float *x, int32_t n, int32_t width,
-                                             pl_cuda_stream_t stream);
-/* Rotate the first `dim` values of n_heads heads of each of n rows: pairs (2i,
- * 2i+1), or (i, i + dim/2).  cosines, sines [n][dim / 2].  The bits of
- * pl_rope_interleaved and pl_rope_half_split. */
-PL_MUST_CHECK pl_status_t pl_cuda_rope(float *x, size_t row_stride, int32_t n,
-                                       int32_t n_heads, size_t head_stride,
-                                       int32_t dim, bool interleaved,
-                                       const float *cosines, const float *sines,
-                                       pl_cuda_stream_t stream);
-/* gate = silu(gate) * up */
-PL_MUST_CHECK pl_status_t pl_cuda_silu_product(float *gate, const float *up,
-                                               int64_t n,
-                                               pl_cuda_stream_t stream);
+PL_MUST_CHECK pl_status_t pl_cuda_attend(
+    const pl_cuda_view_t *latent, const pl_row_layout_t *layout,
+    const float *q_latent, const float *q_rope, int32_t n_heads, float scale,
+    const int32_t *positions, const int32_t *n_positions, int32_t n,
+    int32_t most, float *out, pl_cuda_stream_t stream);
 
 /* ---- moe.cu ---- */
 
@@ -259,7 +242,8 @@ typedef struct pl_cuda_rows {
     size_t stride; /* elements from one row to the next */
 } pl_cuda_rows_t;
 
-/* Weights: pointers to matrices [rows][cols], each at a multiple of 16 bytes. */
+/* Weights: pointers to matrices [rows][cols], each at a multiple of 16 bytes.
+ */
 typedef struct pl_cuda_experts {
     const void *const *weights; /* [n_experts], on the device */
     const void *const *up;      /* the same, or NULL */
@@ -267,10 +251,10 @@ typedef struct pl_cuda_experts {
     int32_t rows, cols;
 } pl_cuda_experts_t;
 
-/* out[i][r] = sum_c x[i][c] * weights[e][r][c] for each place i of expert e, or,
- * with up, silu(that) * sum_c x[i][c] * up[e][r][c].  x has the weights' dtype;
- * out is float32, or bf16 if they are.  Sums are float32, over ascending c in an
- * order that only rows and cols decide.  float32: a chain of fused
+/* out[i][r] = sum_c x[i][c] * weights[e][r][c] for each place i of expert e,
+ * or, with up, silu(that) * sum_c x[i][c] * up[e][r][c].  x has the weights'
+ * dtype; out is float32, or bf16 if they are.  Sums are float32, over ascending
+ * c in an order that only rows and cols decide.  float32: a chain of fused
  * multiply-adds.  bf16 with cols and x's stride multiples of 8: tensor cores,
  * 16 columns a step; other bf16: as float32.  Reference: pl_linear, pl_mlp. */
 PL_MUST_CHECK pl_status_t pl_cuda_grouped_product(
@@ -281,8 +265,8 @@ PL_MUST_CHECK pl_status_t pl_cuda_grouped_product(
 /* sum[t][c] = weights[t][0] * out[t][0][c] + weights[t][1] * out[t][1][c] + ...
  * in this order from zero, each step rounded: what add_expert of
  * transformer_mlp.c adds for a token whose experts ascend.  y[t][c] becomes the
- * sum or, with `adds`, y[t][c] + sum.  out [n][per_token][width] (rows by pair),
- * weights [n][per_token], y [n][width], all float32. */
+ * sum or, with `adds`, y[t][c] + sum.  out [n][per_token][width] (rows by
+ * pair), weights [n][per_token], y [n][width], all float32. */
 PL_MUST_CHECK pl_status_t pl_cuda_combine_experts(
     const float *out, const float *weights, int32_t n, int32_t per_token,
     int32_t width, bool adds, float *y, pl_cuda_stream_t stream);
@@ -290,10 +274,10 @@ PL_MUST_CHECK pl_status_t pl_cuda_combine_experts(
 /* ---- products.cu ---- */
 
 /* y[i][o] = sum_c x[i][c] * w[o][c] for o < rows, c < cols, sums in float32: a
- * dense product by cuBLASLt whose rows do not know the batch.  For each shape one
- * algorithm is chosen, once, and used for any number of rows; it has been seen
- * to give the same bits for few rows and many.  Where none does, products are
- * made in tiles of a fixed number of rows. */
+ * dense product by cuBLASLt whose rows do not know the batch.  For each shape
+ * one algorithm is chosen, once, and used for any number of rows; it has been
+ * seen to give the same bits for few rows and many.  Where none does, products
+ * are made in tiles of a fixed number of rows. */
 typedef struct pl_cuda_product {
     pl_cuda_dtype_t dtype; /* of w and x; bf16: strides of both in whole 8s */
     pl_cuda_dtype_t out;   /* of y */
@@ -301,21 +285,23 @@ typedef struct pl_cuda_product {
     bool one_row;          /* only ever one row of x at a time */
     bool in_tiles;         /* without looking for an algorithm */
     int32_t rows, cols;
-    int32_t n_batches; /* heads, or 1 */
+    int32_t n_batches;                   /* heads, or 1 */
     size_t w_stride, x_stride, y_stride; /* elements, from row to row */
     size_t w_batch, x_batch, y_batch;    /* elements, from batch to batch */
 } pl_cuda_product_t;
 
-/* Opaque: shapes on one GPU.  Once they are planned, any thread may use them. */
+/* Opaque: shapes on one GPU.  Once they are planned, any thread may use them.
+ */
 typedef struct pl_cuda_products pl_cuda_products_t;
 
 /* Room that x and y must have: rows in whole tiles (what is there is read and
  * written, and counts for nothing). */
 #define PL_CUDA_PRODUCT_TILE 128
 
-/* These three allocate; plan waits.  One line and PL_ERR_DEVICE, PL_ERR_MEMORY. */
-PL_MUST_CHECK pl_status_t pl_cuda_products_open(
-    const pl_log_t *log, pl_cuda_products_t **products_p);
+/* These three allocate; plan waits.  One line and PL_ERR_DEVICE, PL_ERR_MEMORY.
+ */
+PL_MUST_CHECK pl_status_t
+pl_cuda_products_open(const pl_log_t *log, pl_cuda_products_t **products_p);
 PL_MUST_CHECK pl_status_t pl_cuda_products_plan(pl_cuda_products_t *products,
                                                 const pl_cuda_product_t *shape,
                                                 const pl_log_t *log,
@@ -341,18 +327,8 @@ PL_MUST_CHECK pl_status_t pl_cuda_draw(const pl_drawing_t *drawing,
 
 /* ---- digest.cu ---- */
 
-/* A page whose rows are hashed: where it lies, how many rows it has, and the
- * position of its first. */
-typedef struct pl_cuda_digest {
-    int32_t slot, rows, position;
-} pl_cuda_digest_t;
-
-/* digests[i]: that of pl_digest_rows; base: pl_digest_base(layer, store). */
-PL_MUST_CHECK pl_status_t pl_cuda_digest_pages(
-    const pl_page_form_t *form, const uint8_t *pages, size_t stride,
-    const pl_cuda_digest_t *what, int32_t n, uint64_t base, uint64_t *digests,
-    pl_cuda_stream_t stream);
-/* Rows of pages of any form; jobs and digests may be pinned. */
+/* digests[i]: that of pl_digest_rows for job i, rows of a page of any form;
+ * jobs and digests may be pinned. */
 PL_MUST_CHECK pl_status_t pl_cuda_digest_jobs(const struct pl_digest_job *jobs,
                                               int32_t n, uint64_t *digests,
                                               pl_cuda_stream_t stream);
