@@ -255,6 +255,9 @@ pl_status_t add_bases(pl_cuda_t *cuda, pl_stream_t stream, gathers_t *gathers,
     for (int i = 0; i < n; i++) {
         pl_cuda_reach_t reach = PL_CUDA_NEAR;
 
+        if (bases[i] == nullptr) { /* no page lies there */
+            continue;
+        }
         PL_TRY(pl_cuda_reach(cuda, bases[i], 1, &hint, &reach));
         if (reach == PL_CUDA_NEAR) {
             set.lanes.near[i / 64] |= UINT64_C(1) << (i % 64);

@@ -80,7 +80,8 @@ typedef struct pl_digest_job {
 typedef struct pl_page_gather {
     const pl_page_t *pages; /* [n_pages] host memory; not kept */
     int32_t n_pages;
-    const uint8_t *const *bases; /* [n_bases] host memory; not kept */
+    const uint8_t *const *bases; /* [n_bases] host memory; not kept; NULL where
+                                    none of the pages lies */
     int n_bases;
     size_t stride; /* a multiple of 16 */
     uint8_t *view; /* memory that the device reaches */

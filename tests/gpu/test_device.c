@@ -543,6 +543,36 @@ START_TEST(gathers_read_the_pages_of_all_lanes)
 }
 END_TEST
 
+/* A rank that has no page of them may show nothing. */
+START_TEST(a_gather_needs_no_array_that_none_of_its_pages_lies_in)
+{
+    enum { SLOTS = 4, STRIDE = 64, N = 3 };
+    static const pl_page_t pages[N] = {6, 0, 4}; /* lane 0, slots 3, 0, 2 */
+    pl_rng_t rng                    = pl_rng_seed(pl_test_seed(__func__));
+    uint8_t *host  = allocate(device, PL_MEMORY_HOST, SLOTS * STRIDE);
+    uint8_t *store = allocate(device, PL_MEMORY_DEVICE, SLOTS * STRIDE);
+    uint8_t *view  = allocate(device, PL_MEMORY_DEVICE, N * STRIDE);
+    uint8_t *got   = allocate(device, PL_MEMORY_HOST, N * STRIDE);
+    const uint8_t *const bases[]  = {store, NULL};
+    const pl_page_gather_t gather = {pages, N, bases, 2, STRIDE, view};
+
+    randomise(&rng, host, SLOTS * STRIDE);
+    copy_now(device, store, host, SLOTS * STRIDE);
+    ck_assert_int_eq(device->ops->gather(device, PL_STREAM_GATHER, &gather),
+                     PL_OK);
+    queue_copy(device, PL_STREAM_GATHER, got, view, N * STRIDE);
+    finish(device, PL_STREAM_GATHER);
+    for (int i = 0; i < N; i++) {
+        ck_assert_mem_eq(got + i * STRIDE, host + pages[i] / 2 * STRIDE,
+                         STRIDE);
+    }
+    release(device, host);
+    release(device, store);
+    release(device, view);
+    release(device, got);
+}
+END_TEST
+
 /* ---- what fails ---- */
 
 START_TEST(memory_that_is_not_there_leaves_the_device_usable)
@@ -814,6 +844,7 @@ TCase *case_device(void)
     tcase_add_test(tc, what_comes_after_a_fence_waits_for_it);
     tcase_add_test(tc, digests_of_jobs_are_those_of_the_host);
     tcase_add_test(tc, gathers_read_the_pages_of_all_lanes);
+    tcase_add_test(tc, a_gather_needs_no_array_that_none_of_its_pages_lies_in);
     tcase_add_test(tc, memory_that_is_not_there_leaves_the_device_usable);
     tcase_add_test(tc, a_gpu_that_is_not_there_is_named);
     tcase_add_test(tc, memory_that_is_left_is_told_of);
