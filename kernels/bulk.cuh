@@ -8,8 +8,7 @@
 #ifndef PL_KERNELS_BULK_CUH
 #define PL_KERNELS_BULK_CUH
 
-#include <cuda_runtime.h>
-#include <stdint.h>
+#include "barrier.cuh"
 
 constexpr int BULK_STAGES         = 6;
 constexpr uint32_t BULK_LINE      = 128;
@@ -17,19 +16,12 @@ constexpr uint32_t BULK_NEAR_MOST = 2688; /* bytes within the device */
 constexpr uint32_t BULK_FAR_MOST  = 7168; /* over a link */
 constexpr int BULK_NEAR_BLOCKS    = 10;   /* of a multiprocessor */
 
-static __device__ __forceinline__ uint32_t bulk_shared(const void *at)
-{
-    return (uint32_t)__cvta_generic_to_shared(at);
-}
-
 /* Each opens when one load's bytes are there. */
 static __device__ __forceinline__ void
 bulk_make_barriers(uint64_t (&barriers)[BULK_STAGES])
 {
     for (int s = 0; s < BULK_STAGES; s++) {
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(
-                         bulk_shared(barriers + s))
-                     : "memory");
+        pl_barrier_make(pl_shared_address(barriers + s), 1);
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -45,22 +37,6 @@ bulk_load(uint32_t stage, const void *at, uint32_t bytes, uint32_t barrier)
                  "bytes [%0], [%1], %2, [%3];" ::"r"(stage),
                  "l"(at), "r"(bytes), "r"(barrier)
                  : "memory");
-}
-
-/* phase: 0 the first time that the barrier is used, then 1, 0, ... */
-static __device__ __forceinline__ void bulk_wait(uint32_t barrier,
-                                                 uint32_t phase)
-{
-    uint32_t is_open = 0;
-
-    while (is_open == 0) {
-        asm volatile("{\n.reg .pred p;\n"
-                     "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
-                     "selp.u32 %0, 1, 0, p;\n}\n"
-                     : "=r"(is_open)
-                     : "r"(barrier), "r"(phase)
-                     : "memory");
-    }
 }
 
 /* One group a store. */

@@ -1,11 +1,11 @@
 /* Random weights where they are used: the bits of model/weights_random.c.  No
  * step is rounded but the last one: the sum of integers is exact, and the scale
  * has few enough bits that its product is. */
-#include <cuda_bf16.h>
-
 #include "launch.cuh"
+#include "values.cuh"
 
-namespace {
+namespace
+{
 
 constexpr int THREADS        = 256;
 constexpr uint64_t GOLDEN    = UINT64_C(0x9E3779B97F4A7C15);
@@ -38,16 +38,6 @@ __device__ float drawn(const pl_drawing_t &drawing, uint64_t i)
                    (double)drawing.scale * (sum * 0x1p-16));
 }
 
-__device__ void put(float *to, float value)
-{
-    *to = value;
-}
-
-__device__ void put(__nv_bfloat16 *to, float value)
-{
-    *to = __float2bfloat16_rn(value);
-}
-
 template <typename value_t>
 __global__ void draw(pl_drawing_t drawing, int32_t cols, value_t *to,
                      size_t to_stride)
@@ -55,8 +45,8 @@ __global__ void draw(pl_drawing_t drawing, int32_t cols, value_t *to,
     const size_t row = blockIdx.x;
 
     for (int32_t c = (int32_t)threadIdx.x; c < cols; c += THREADS) {
-        put(to + row * to_stride + c,
-            drawn(drawing, row * (size_t)cols + (size_t)c));
+        pl_put(to + row * to_stride + c,
+               drawn(drawing, row * (size_t)cols + (size_t)c));
     }
 }
 

@@ -1,34 +1,14 @@
 /* Rows between products: norms, rotations, what is parted and made bf16. */
 #include "forward_rows.cuh"
 
-#include <cuda_bf16.h>
-
 #include "launch.cuh"
+#include "values.cuh"
 
-namespace {
+namespace
+{
 
 constexpr int THREADS          = 256;
 constexpr float LAYER_NORM_EPS = 1e-6F;
-
-__device__ void put(float *to, float value)
-{
-    *to = value;
-}
-
-__device__ void put(__nv_bfloat16 *to, float value)
-{
-    *to = __float2bfloat16_rn(value);
-}
-
-__device__ float get(const float *from)
-{
-    return *from;
-}
-
-__device__ float get(const __nv_bfloat16 *from)
-{
-    return __bfloat162float(*from);
-}
 
 /* Sum over the block, the same on every thread. */
 __device__ float block_sum(float value)
@@ -63,7 +43,7 @@ __global__ void embed_rows(const value_t *embed, size_t stride,
     float *to          = h + blockIdx.x * (size_t)hidden;
 
     for (int32_t c = (int32_t)threadIdx.x; c < hidden; c += THREADS) {
-        to[c] = get(row + c);
+        to[c] = pl_get(row + c);
     }
 }
 
@@ -88,7 +68,7 @@ __global__ void __launch_bounds__(THREADS)
     for (int32_t c = (int32_t)threadIdx.x; c < width; c += THREADS) {
         const float value = w[c] * (row[c] * factor);
 
-        put(out + blockIdx.x * out_stride + c, value);
+        pl_put(out + blockIdx.x * out_stride + c, value);
         if (also != nullptr) {
             also[blockIdx.x * out_stride + c] = value;
         }
@@ -189,7 +169,7 @@ __global__ void part_queries(pl_rows_in_t form, pl_rows_queries_t queries,
         float *rope     = queries.q_rope + at * (size_t)form.rope;
 
         for (int32_t c = (int32_t)threadIdx.x; c < queries.nope; c += 32) {
-            put(nope + c, q[c]);
+            pl_put(nope + c, q[c]);
         }
         for (int32_t i = (int32_t)threadIdx.x; i < half; i += 32) {
             turn(q + queries.nope, rope, i, half, true, cosines[i], sines[i]);
@@ -234,8 +214,8 @@ __global__ void silu_rows(const float *gate_up, int32_t width, value_t *out,
     if (c < width) {
         const float g = gate[c];
 
-        put(out + row * out_stride + c,
-            g / (1.0F + expf(-g)) * gate[width + c]);
+        pl_put(out + row * out_stride + c,
+               g / (1.0F + expf(-g)) * gate[width + c]);
     }
 }
 

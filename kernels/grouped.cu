@@ -8,7 +8,8 @@
  * zeros beyond the last column do not change it. */
 #include "grouped.cuh"
 
-namespace {
+namespace
+{
 
 constexpr int THREADS = 256;
 constexpr int SIDE    = 64; /* of a tile */
@@ -16,16 +17,6 @@ constexpr int STEP    = 16;
 constexpr int PER     = 4;        /* a thread has 4 x 4 values */
 constexpr int ROW     = SIDE + 4; /* in shared memory, against bank conflicts */
 constexpr int N_BLOCKS = 4;       /* of a multiprocessor */
-
-__device__ float as_float(float value)
-{
-    return value;
-}
-
-__device__ float as_float(__nv_bfloat16 value)
-{
-    return __bfloat162float(value);
-}
 
 /* 64 rows, of which thread t reads column t % 16 of rows t / 16 + 16 i, and
  * 16 columns of them in shared memory, by column. */
@@ -39,8 +30,8 @@ template <typename in_t> struct side_t {
 
 #pragma unroll
         for (int i = 0; i < PER; i++) {
-            held[i] = (rows[i] != nullptr) && (c < cols) ? as_float(rows[i][c])
-                                                         : 0.0F;
+            held[i] =
+                (rows[i] != nullptr) && (c < cols) ? pl_get(rows[i] + c) : 0.0F;
         }
     }
 

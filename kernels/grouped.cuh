@@ -10,10 +10,9 @@
 #ifndef PL_KERNELS_GROUPED_CUH
 #define PL_KERNELS_GROUPED_CUH
 
-#include <cuda_bf16.h>
-
 #include "launch.cuh"
 #include "scan.cuh"
+#include "values.cuh"
 
 #define PL_GROUP_TILES 16
 
@@ -125,18 +124,8 @@ __device__ inline float pl_gated(float gate, float up)
     return __fmul_rn(__fdiv_rn(gate, __fadd_rn(1.0F, expf(-gate))), up);
 }
 
-__device__ inline void pl_put(float *to, float value)
-{
-    *to = value;
-}
-
-__device__ inline void pl_put(__nv_bfloat16 *to, float value)
-{
-    *to = __float2bfloat16_rn(value);
-}
-
-/* Blocks of a grid that takes all tiles there can be, `per_processor` at a time
- * on each multiprocessor; 0: too many tiles to number. */
+/* Blocks of a grid, no more than there are tiles at most; 0: too many tiles to
+ * number. */
 static inline unsigned pl_grouped_blocks(const pl_cuda_groups_t &groups,
                                          int height, int64_t n_columns,
                                          int64_t n_at_once)

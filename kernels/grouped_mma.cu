@@ -12,10 +12,12 @@
  * hold anything: a row of either side reaches its own row or column of the
  * product alone, and those are not written.  Columns beyond the last are zero
  * on both sides. */
+#include "barrier.cuh"
 #include "grouped.cuh"
 #include "wgmma.cuh"
 
-namespace {
+namespace
+{
 
 constexpr int HEIGHT          = 128; /* places of a tile */
 constexpr int WIDTH           = 256; /* rows of weights of a tile */
@@ -37,34 +39,12 @@ struct ring_t {
     uint32_t empty; /* [STAGES]: each warp that multiplies arrives */
 };
 
-__device__ void make_barrier(uint32_t barrier, int n_arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier),
-                 "r"(n_arrivals)
-                 : "memory");
-}
-
 /* For the whole warp, which has done its part. */
 __device__ void arrive(uint32_t barrier)
 {
     __syncwarp();
     if (threadIdx.x % 32 == 0) {
         asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier)
-                     : "memory");
-    }
-}
-
-/* Until the phase of that parity is over. */
-__device__ void wait(uint32_t barrier, uint32_t parity)
-{
-    uint32_t is_over = 0;
-
-    while (is_over == 0) {
-        asm volatile("{\n.reg .pred p;\n"
-                     "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
-                     "selp.u32 %0, 1, 0, p;\n}\n"
-                     : "=r"(is_over)
-                     : "r"(barrier), "r"(parity)
                      : "memory");
     }
 }
@@ -199,7 +179,8 @@ __device__ void fill_tile(const pl_grouped_t &product, const pl_tile_t &tile,
         const bool is_there  = column < product.experts.cols;
         const size_t offset  = is_there ? (size_t)column * 2 : 0;
 
-        wait(ring.empty + stage * 8, ((turn + (uint32_t)k) / STAGES + 1) % 2);
+        pl_barrier_wait(ring.empty + stage * 8,
+                        ((turn + (uint32_t)k) / STAGES + 1) % 2);
         fill_weights<is_gated>(product.experts, tile, lane, offset,
                                is_there ? 16 : 0, to + X_BYTES);
         fill_x(product.x, tile, rows, lane, offset, is_there ? 16 : 0, to);
@@ -324,7 +305,7 @@ make_tile(const pl_grouped_t &product, const pl_tile_t &tile,
         const uint32_t x     = ring.stages + stage * STAGE;
         const uint32_t w     = x + X_BYTES + half;
 
-        wait(ring.full + stage * 8, turn / STAGES % 2);
+        pl_barrier_wait(ring.full + stage * 8, turn / STAGES % 2);
         pl_wgmma_begin();
 #pragma unroll
         for (int at = 0; at < LINE; at += 32) {
@@ -358,14 +339,13 @@ __device__ ring_t make_ring(uint8_t *memory, uint64_t *barriers)
 {
     ring_t ring;
 
-    ring.stages =
-        ((uint32_t)__cvta_generic_to_shared(memory) + 1023) / 1024 * 1024;
-    ring.full  = (uint32_t)__cvta_generic_to_shared(barriers);
-    ring.empty = ring.full + STAGES * 8;
+    ring.stages = (pl_shared_address(memory) + 1023) / 1024 * 1024;
+    ring.full   = pl_shared_address(barriers);
+    ring.empty  = ring.full + STAGES * 8;
     if (threadIdx.x == 0) {
         for (uint32_t s = 0; s < STAGES; s++) {
-            make_barrier(ring.full + s * 8, 1);
-            make_barrier(ring.empty + s * 8, MAKERS / 32);
+            pl_barrier_make(ring.full + s * 8, 1);
+            pl_barrier_make(ring.empty + s * 8, MAKERS / 32);
         }
     }
     return ring;

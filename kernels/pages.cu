@@ -90,22 +90,25 @@ __global__ void __launch_bounds__(32)
     }
     bulk_make_barriers(barriers);
     for (; (n_fetched < BULK_STAGES - 1) && (next < end); next += step) {
-        fetch(from, pieces, next, bulk_shared(ring) + n_fetched * pieces.bytes,
-              bulk_shared(barriers + n_fetched));
+        fetch(from, pieces, next,
+              pl_shared_address(ring) + n_fetched * pieces.bytes,
+              pl_shared_address(barriers + n_fetched));
         n_fetched++;
     }
     for (uint32_t i = begin; i < end; i += step, n_done++) {
         const uint32_t s = n_done % BULK_STAGES;
 
-        bulk_wait(bulk_shared(barriers + s), n_done / BULK_STAGES % 2);
-        deliver(to, pieces, i, bulk_shared(ring) + s * pieces.bytes);
+        pl_barrier_wait(pl_shared_address(barriers + s),
+                        n_done / BULK_STAGES % 2);
+        deliver(to, pieces, i, pl_shared_address(ring) + s * pieces.bytes);
         if (next < end) {
             const uint32_t f = n_fetched % BULK_STAGES;
 
             /* All but the delivery just begun have left their stages. */
             bulk_stages_left_but_one();
-            fetch(from, pieces, next, bulk_shared(ring) + f * pieces.bytes,
-                  bulk_shared(barriers + f));
+            fetch(from, pieces, next,
+                  pl_shared_address(ring) + f * pieces.bytes,
+                  pl_shared_address(barriers + f));
             n_fetched++;
             next += step;
         }

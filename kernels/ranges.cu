@@ -88,8 +88,8 @@ __global__ void __launch_bounds__(32)
             piece_of(list, blockIdx.x + n_fetched * gridDim.x, &at);
 
         pieces[s] = piece;
-        bulk_load(bulk_shared(ring) + s * stage_bytes, piece.src, piece.bytes,
-                  bulk_shared(barriers + s));
+        bulk_load(pl_shared_address(ring) + s * stage_bytes, piece.src,
+                  piece.bytes, pl_shared_address(barriers + s));
         n_fetched++;
     };
     bulk_make_barriers(barriers);
@@ -99,8 +99,9 @@ __global__ void __launch_bounds__(32)
     for (uint32_t n_done = 0; n_done < n_mine; n_done++) {
         const uint32_t s = n_done % BULK_STAGES;
 
-        bulk_wait(bulk_shared(barriers + s), n_done / BULK_STAGES % 2);
-        bulk_store(pieces[s].dst, bulk_shared(ring) + s * stage_bytes,
+        pl_barrier_wait(pl_shared_address(barriers + s),
+                        n_done / BULK_STAGES % 2);
+        bulk_store(pieces[s].dst, pl_shared_address(ring) + s * stage_bytes,
                    pieces[s].bytes);
         if (n_fetched < n_mine) {
             bulk_stages_left_but_one();

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "launch.cuh"
+#include "values.cuh"
 
 namespace
 {
@@ -66,23 +67,13 @@ __device__ float value_of<PL_F8_E4M3>(const rows_t &rows, size_t r, int32_t c)
            rows.scale[block * rows.scale_cols + c / SCALE_BLOCK];
 }
 
-__device__ void put(float *to, float value)
-{
-    *to = value;
-}
-
-__device__ void put(__nv_bfloat16 *to, float value)
-{
-    *to = __float2bfloat16_rn(value);
-}
-
 /* A block a row. */
 template <pl_dtype_t from, typename value_t>
 __global__ void convert(rows_t rows, value_t *to, size_t to_stride)
 {
     for (int32_t c = (int32_t)threadIdx.x; c < rows.cols; c += THREADS) {
-        put(to + blockIdx.x * to_stride + c,
-            value_of<from>(rows, blockIdx.x, c));
+        pl_put(to + blockIdx.x * to_stride + c,
+               value_of<from>(rows, blockIdx.x, c));
     }
 }
 
