@@ -15,7 +15,8 @@
 #include "launch.cuh"
 #include "wgmma.cuh"
 
-namespace {
+namespace
+{
 
 constexpr int LATENT  = 512;
 constexpr int ROPE    = 64;
@@ -90,8 +91,8 @@ __device__ void copy_piece(uint32_t to, const void *from, bool is_there)
                  : "memory");
 }
 
-__device__ void fetch_bf16(const pl_cuda_view_t &view,
-                           const int32_t *positions, int32_t n, uint32_t to)
+__device__ void fetch_bf16(const pl_cuda_view_t &view, const int32_t *positions,
+                           int32_t n, uint32_t to)
 {
     /* Four threads a row, so that a row's pieces are read side by side. */
     const int row       = (int)threadIdx.x / 4;
@@ -217,13 +218,13 @@ __device__ void weigh(state_t *state, float (&logits)[32], float scale,
     for (int i = 0; i < 32; i++) {
         const int row = (i / 4) * 8 + (lane % 4) * 2 + i % 2;
 
-        logits[i] = row < n ? logits[i] * scale : -INFINITY;
+        logits[i]         = row < n ? logits[i] * scale : -INFINITY;
         most[(i / 2) % 2] = fmaxf(most[(i / 2) % 2], logits[i]);
     }
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-        most[h] = fmaxf(most[h], __shfl_xor_sync(~0U, most[h], 1));
-        most[h] = fmaxf(most[h], __shfl_xor_sync(~0U, most[h], 2));
+        most[h]        = fmaxf(most[h], __shfl_xor_sync(~0U, most[h], 1));
+        most[h]        = fmaxf(most[h], __shfl_xor_sync(~0U, most[h], 2));
         shrink[h]      = exp2f(state->most[h] - most[h]);
         state->most[h] = most[h];
         state->sum[h] *= shrink[h];
@@ -250,15 +251,16 @@ __device__ void add_rows(state_t *state, const float (&weights)[32],
     for (int k = 0; k < ROWS / 16; k++) {
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            a[k][i] = two_bf16(weights[k * 8 + i * 2], weights[k * 8 + i * 2 + 1]);
+            a[k][i] =
+                two_bf16(weights[k * 8 + i * 2], weights[k * 8 + i * 2 + 1]);
         }
     }
     pl_wgmma_begin();
 #pragma unroll
     for (int k = 0; k < ROWS / 16; k++) {
-        pl_wgmma_64x256(state->out, a[k],
-                        pl_descriptor(tile + (uint32_t)k * 16 * 128, PART,
-                                      1024));
+        pl_wgmma_64x256(
+            state->out, a[k],
+            pl_descriptor(tile + (uint32_t)k * 16 * 128, PART, 1024));
     }
     pl_wgmma_end();
 }
@@ -446,8 +448,8 @@ __global__ void attend_plain(pl_cuda_view_t view, row_reader_t reader,
         float mixed = 0.0F;
 
         for (int32_t i = 0; i < n; i++) {
-            mixed = fmaf(weights[i], reader.value(row_of(view, positions[i]), d),
-                         mixed);
+            mixed = fmaf(weights[i],
+                         reader.value(row_of(view, positions[i]), d), mixed);
         }
         out[head * (size_t)kv + (size_t)d] = mixed / sum;
     }

@@ -1,5 +1,5 @@
 /* Sizes are those of a GLM-5 prompt of 128K tokens: pages of 64 rows of 656
- * bytes, 32 index heads of 128, 64 attention heads over 2,048 of 512 + 64.  Each
+ * bytes, 32 index heads of 128, 64 attention heads over 2,048 of 512 + 64. Each
  * figure is the median of several runs, timed by events. */
 #include "bench.cuh"
 
@@ -14,7 +14,8 @@
 #include "kernels.h"
 #include "launch.cuh"
 
-namespace {
+namespace
+{
 
 constexpr int TOKENS        = 131072;
 constexpr int P             = 64;
@@ -27,7 +28,8 @@ constexpr int TOP           = 2048;
 
 /* ---- memory that goes with its holder ---- */
 
-class buffer_t {
+class buffer_t
+{
   public:
     explicit buffer_t(size_t bytes, bool pinned = false)
         : at(nullptr), is_pinned(pinned)
@@ -47,7 +49,10 @@ class buffer_t {
     buffer_t(const buffer_t &)            = delete;
     buffer_t &operator=(const buffer_t &) = delete;
 
-    template <typename T> T *as() const { return (T *)at; }
+    template <typename T> T *as() const
+    {
+        return (T *)at;
+    }
 
     void *at;
     cudaError_t error;
@@ -106,7 +111,8 @@ std::vector<int32_t> shuffled(int32_t n, int32_t from)
 
 /* ---- one bench ---- */
 
-class bench_t {
+class bench_t
+{
   public:
     bench_t(const pl_log_t *to_log, const pl_cuda_figures_t *to_figures)
         : log(to_log), figures(to_figures), status(PL_OK)
@@ -156,9 +162,8 @@ class bench_t {
     void say(const char *key, const char *name, const char *unit, double value,
              const char *yardstick_name, double yardstick, const char *reach)
     {
-        const pl_cuda_figure_t figure = {key,   name,           unit,
-                                         value, yardstick_name, yardstick,
-                                         reach};
+        const pl_cuda_figure_t figure = {
+            key, name, unit, value, yardstick_name, yardstick, reach};
 
         if (status == PL_OK) {
             figures->take(figures->context, &figure);
@@ -213,17 +218,17 @@ void bench_near(bench_t *bench)
         return;
     }
     upload(slots, shuffled(n, n * 2));
-    double copy = bench->time([&] {
+    double copy       = bench->time([&] {
         return ok(cudaMemcpyAsync(view.at, pool.at, bytes,
-                                  cudaMemcpyDeviceToDevice, bench->stream));
+                                        cudaMemcpyDeviceToDevice, bench->stream));
     });
-    double gather = bench->time([&] {
+    double gather     = bench->time([&] {
         return pl_cuda_copy_pages(&scattered, &dense, n, PAGE_BYTES, 0,
-                                  bench->stream);
+                                      bench->stream);
     });
-    double scatter = bench->time([&] {
+    double scatter    = bench->time([&] {
         return pl_cuda_copy_pages(&dense, &scattered, n, PAGE_BYTES, 0,
-                                  bench->stream);
+                                     bench->stream);
     });
     const double both = 2e-9 * (double)bytes;
 
@@ -241,14 +246,14 @@ void bench_ranges(bench_t *bench, const buffer_t &pool, const buffer_t &host,
     std::vector<pl_copy_t> loads, backups;
 
     for (size_t i = 0; i < PAGES; i++) {
-        char *here  = pool.as<char>() + (size_t)order[i] * PAGE_BYTES;
-        char *there = host.as<char>() +
-                      (size_t)order[PAGES - 1 - i] * PAGE_BYTES;
+        char *here = pool.as<char>() + (size_t)order[i] * PAGE_BYTES;
+        char *there =
+            host.as<char>() + (size_t)order[PAGES - 1 - i] * PAGE_BYTES;
 
         loads.push_back({here, there, PAGE_BYTES});
         backups.push_back({there, here, PAGE_BYTES});
     }
-    double load = bench->time([&] {
+    double load   = bench->time([&] {
         return pl_cuda_copy_ranges(loads.data(), PAGES, 8, bench->stream);
     });
     double backup = bench->time([&] {
@@ -276,17 +281,17 @@ void bench_host(bench_t *bench)
         return;
     }
     upload(slots, order);
-    double in = bench->time([&] {
+    double in     = bench->time([&] {
         return ok(cudaMemcpyAsync(pool.at, host.at, bytes,
-                                  cudaMemcpyHostToDevice, bench->stream));
+                                      cudaMemcpyHostToDevice, bench->stream));
     });
-    double out = bench->time([&] {
+    double out    = bench->time([&] {
         return ok(cudaMemcpyAsync(host.at, pool.at, bytes,
-                                  cudaMemcpyDeviceToHost, bench->stream));
+                                     cudaMemcpyDeviceToHost, bench->stream));
     });
-    double load = bench->time([&] {
+    double load   = bench->time([&] {
         return pl_cuda_copy_pages(&pinned, &scattered, PAGES, PAGE_BYTES, 8,
-                                  bench->stream);
+                                    bench->stream);
     });
     double backup = bench->time([&] {
         return pl_cuda_copy_pages(&scattered, &pinned, PAGES, PAGE_BYTES, 8,
@@ -330,9 +335,9 @@ void bench_peer(bench_t *bench)
             (void)cudaMemcpy(bases.at, stores, sizeof(stores),
                              cudaMemcpyHostToDevice);
             upload(pages, shuffled(PAGES, PAGES));
-            double copy = bench->time([&] {
+            double copy   = bench->time([&] {
                 return ok(cudaMemcpyPeerAsync(view.at, 0, theirs, 1, bytes,
-                                              bench->stream));
+                                                bench->stream));
             });
             double view_s = bench->time([&] {
                 return pl_cuda_copy_pages(&from, &to, PAGES, PAGE_BYTES, 264,
@@ -355,7 +360,7 @@ void bench_peer(bench_t *bench)
 __global__ void search(const int32_t *sorted, const int32_t *places, int32_t n,
                        const int32_t *wanted, int64_t n_wanted, int32_t *found)
 {
-    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    int64_t i   = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     int32_t low = 0, high = n;
 
     if (i >= n_wanted) {
@@ -375,7 +380,7 @@ __global__ void search(const int32_t *sorted, const int32_t *places, int32_t n,
 
 void bench_remap(bench_t *bench)
 {
-    const int64_t n = 2 << 20;
+    const int64_t n            = 2 << 20;
     std::vector<int32_t> pages = shuffled(PAGES, PAGES * 4);
     std::vector<int32_t> tokens((size_t)TOKENS), order((size_t)TOKENS);
     std::vector<int32_t> wanted((size_t)n), mixed = shuffled(TOKENS, TOKENS);
@@ -406,13 +411,13 @@ void bench_remap(bench_t *bench)
     upload(keys, tokens);
     upload(places, order);
     (void)cudaMemset(inverse.at, 0xFF, PAGES * 16);
-    double ours = bench->time([&] {
+    double ours   = bench->time([&] {
         PL_TRY(pl_cuda_inverse_set(inverse.as<int32_t>(), list.as<int32_t>(),
-                                   PAGES, bench->stream));
+                                     PAGES, bench->stream));
         PL_TRY(pl_cuda_remap(inverse.as<int32_t>(), P, at.as<int32_t>(), n,
-                             out.as<int32_t>(), bench->stream));
+                               out.as<int32_t>(), bench->stream));
         return pl_cuda_inverse_clear(inverse.as<int32_t>(), list.as<int32_t>(),
-                                     PAGES, bench->stream);
+                                       PAGES, bench->stream);
     });
     double theirs = bench->time([&] {
         cudaError_t error = cub::DeviceRadixSort::SortPairs(
@@ -435,7 +440,7 @@ void bench_remap(bench_t *bench)
 /* Seconds of a cuBLAS bf16 product of about that many FLOP. */
 double cublas_seconds(bench_t *bench, double flop)
 {
-    const int n = (int)(cbrt(flop / 2) / 64) * 64;
+    const int n        = (int)(cbrt(flop / 2) / 64) * 64;
     const size_t bytes = (size_t)n * (size_t)n * 2;
     const float one = 1.0F, zero = 0.0F;
     buffer_t a(bytes), b(bytes), c(bytes);
@@ -465,24 +470,45 @@ double cublas_seconds(bench_t *bench, double flop)
     return seconds * flop / (2.0 * n * (double)n * n);
 }
 
+/* Scores of QUERIES rows of TOKENS. */
+void bench_topk(bench_t *bench, const buffer_t &scores, const buffer_t &n_keys)
+{
+    const size_t half = (size_t)QUERIES / 2 * TOKENS * sizeof(float);
+    buffer_t best((size_t)QUERIES * TOP * 4), taken(QUERIES * 4);
+
+    if (!bench->has({&best, &taken})) {
+        return;
+    }
+    double topk = bench->time([&] {
+        return pl_cuda_topk(scores.as<float>(), TOKENS, n_keys.as<int32_t>(),
+                            QUERIES, TOKENS, TOP, best.as<int32_t>(),
+                            taken.as<int32_t>(), bench->stream);
+    });
+    /* It reads half of the scores and writes as much: as many bytes. */
+    double copy = bench->time([&] {
+        return ok(cudaMemcpyAsync(scores.as<char>() + half, scores.at, half,
+                                  cudaMemcpyDeviceToDevice, bench->stream));
+    });
+
+    bench->say("topk_us", "top 2,048 of 128K, 1,024 rows", "us", topk * 1e6,
+               "one read of the scores", copy * 1e6, "<= 400 %");
+}
+
 void bench_indexer(bench_t *bench)
 {
     const pl_row_layout_t layout = pl_row_layout_make(PL_KV_FP8, 512, 64, 128);
     const pl_page_form_t form    = {P, 128, 4};
     const size_t stride          = P * 132;
-    const double flop =
-        2.0 * QUERIES * (double)TOKENS * INDEX_HEADS * 128;
-    const size_t row_floats = TOKENS;
+    const double flop = 2.0 * QUERIES * (double)TOKENS * INDEX_HEADS * 128;
     buffer_t values((size_t)TOKENS * 128 * 4), pages(PAGES * stride),
         rows(PAGES * 4), where(TOKENS * 4);
     buffer_t q((size_t)QUERIES * INDEX_HEADS * 128 * 4),
         weights((size_t)QUERIES * INDEX_HEADS * 4), n_keys(QUERIES * 4);
-    buffer_t scores((size_t)QUERIES * row_floats * 4),
-        best((size_t)QUERIES * TOP * 4), taken(QUERIES * 4);
+    buffer_t scores((size_t)QUERIES * TOKENS * 4);
     std::vector<int32_t> order((size_t)TOKENS);
 
-    if (!bench->has({&values, &pages, &rows, &where, &q, &weights, &n_keys,
-                     &scores, &best, &taken})) {
+    if (!bench->has(
+            {&values, &pages, &rows, &where, &q, &weights, &n_keys, &scores})) {
         return;
     }
     for (int32_t i = 0; i < TOKENS; i++) {
@@ -505,30 +531,16 @@ void bench_indexer(bench_t *bench)
                                  rows.as<int32_t>(), form};
     double product            = cublas_seconds(bench, flop);
     double score              = bench->time([&] {
-        return pl_cuda_index_scores(
-            &view, &layout, q.as<float>(), weights.as<float>(), INDEX_HEADS,
-            0.1F, n_keys.as<int32_t>(), QUERIES, TOKENS, scores.as<float>(),
-            row_floats, bench->stream);
-    });
-    double topk = bench->time([&] {
-        return pl_cuda_topk(scores.as<float>(), row_floats,
-                            n_keys.as<int32_t>(), QUERIES, TOKENS, TOP,
-                            best.as<int32_t>(), taken.as<int32_t>(),
-                            bench->stream);
-    });
-    double copy = bench->time([&] {
-        return ok(cudaMemcpyAsync(
-            (char *)scores.at + (size_t)QUERIES / 2 * row_floats * 4, scores.at,
-            (size_t)QUERIES / 2 * row_floats * 4, cudaMemcpyDeviceToDevice,
-            bench->stream));
+        return pl_cuda_index_scores(&view, &layout, q.as<float>(),
+                                                 weights.as<float>(), INDEX_HEADS, 0.1F,
+                                                 n_keys.as<int32_t>(), QUERIES, TOKENS,
+                                                 scores.as<float>(), TOKENS, bench->stream);
     });
 
     bench->say("indexer_tflops", "indexer logits, 1,024 x 128K x 32 x 128",
                "TFLOP/s", flop / score * 1e-12, "cuBLAS bf16",
                flop / product * 1e-12, ">= 35 %");
-    /* The copy reads half of the scores and writes as much: as many bytes. */
-    bench->say("topk_us", "top 2,048 of 128K, 1,024 rows", "us", topk * 1e6,
-               "one read of the scores", copy * 1e6, "<= 400 %");
+    bench_topk(bench, scores, n_keys);
 }
 
 void bench_attend(bench_t *bench, pl_kv_dtype_t dtype)
@@ -579,9 +591,9 @@ void bench_attend(bench_t *bench, pl_kv_dtype_t dtype)
     double product            = cublas_seconds(bench, flop);
     double attend             = bench->time([&] {
         return pl_cuda_attend(&view, &layout, q.as<float>(), q_rope.as<float>(),
-                              HEADS, 0.05F, chosen.as<int32_t>(),
-                              n_chosen.as<int32_t>(), QUERIES, TOP,
-                              out.as<float>(), bench->stream);
+                                          HEADS, 0.05F, chosen.as<int32_t>(),
+                                          n_chosen.as<int32_t>(), QUERIES, TOP,
+                                          out.as<float>(), bench->stream);
     });
 
     bench->say(is_fp8 ? "attend_fp8_tflops" : "attend_bf16_tflops",
@@ -621,7 +633,8 @@ std::vector<int32_t> random_experts(int32_t n)
     return experts;
 }
 
-class grouped_t {
+class grouped_t
+{
   public:
     explicit grouped_t(bench_t *of)
         : weights(OF_EXPERT * EXPERTS), bench(of), at(EXPERTS * 8),
@@ -632,8 +645,8 @@ class grouped_t {
     {
         std::vector<const void *> matrices;
 
-        if (!bench->has({&weights, &at, &x, &out, &pairs, &order, &starts,
-                         &scratch})) {
+        if (!bench->has(
+                {&weights, &at, &x, &out, &pairs, &order, &starts, &scratch})) {
             return;
         }
         for (size_t e = 0; e < EXPERTS; e++) {
@@ -645,10 +658,9 @@ class grouped_t {
         fill_random<<<1024, 256>>>(weights.as<uint32_t>(),
                                    OF_EXPERT / 4 * EXPERTS, 0x807F807F,
                                    0x3F003F00);
-        fill_random<<<1024, 256>>>(x.as<uint32_t>(),
-                                   (size_t)MOST_PAIRS / PER_TOKEN *
-                                       EXPERT_COLS / 2,
-                                   0x807F807F, 0x3F003F00);
+        fill_random<<<1024, 256>>>(
+            x.as<uint32_t>(), (size_t)MOST_PAIRS / PER_TOKEN * EXPERT_COLS / 2,
+            0x807F807F, 0x3F003F00);
     }
 
     /* Seconds of the product of n tokens. */
@@ -656,15 +668,15 @@ class grouped_t {
     {
         const int32_t n_pairs           = n * PER_TOKEN;
         const pl_cuda_groups_t groups   = {order.as<int32_t>(),
-                                         starts.as<int32_t>(), n_pairs,
-                                         EXPERTS, PER_TOKEN};
+                                           starts.as<int32_t>(), n_pairs, EXPERTS,
+                                           PER_TOKEN};
         const pl_cuda_experts_t experts = {at.as<const void *>(), nullptr,
                                            PL_CUDA_BF16, EXPERT_ROWS,
                                            EXPERT_COLS};
-        const pl_cuda_rows_t from       = {x.at, PL_CUDA_BF16,
-                                     PL_CUDA_ROW_OF_TOKEN, EXPERT_COLS};
-        const pl_cuda_rows_t to         = {out.at, PL_CUDA_F32,
-                                   PL_CUDA_ROW_OF_PLACE, EXPERT_ROWS};
+        const pl_cuda_rows_t from = {x.at, PL_CUDA_BF16, PL_CUDA_ROW_OF_TOKEN,
+                                     EXPERT_COLS};
+        const pl_cuda_rows_t to   = {out.at, PL_CUDA_F32, PL_CUDA_ROW_OF_PLACE,
+                                     EXPERT_ROWS};
 
         if (bench->status != PL_OK) {
             return 1.0;
@@ -697,11 +709,11 @@ void say_thin(bench_t *bench, const grouped_t &grouped, int32_t n,
     double product     = grouped.time(n);
     double copy        = bench->time([&] {
         return ok(cudaMemcpyAsync(half, grouped.weights.at, bytes / 2,
-                                  cudaMemcpyDeviceToDevice, bench->stream));
+                                         cudaMemcpyDeviceToDevice, bench->stream));
     });
 
-    bench->say(key, name, "GB/s", 1e-9 * (double)bytes / product,
-               "device copy", 1e-9 * (double)bytes / copy, reach);
+    bench->say(key, name, "GB/s", 1e-9 * (double)bytes / product, "device copy",
+               1e-9 * (double)bytes / copy, reach);
 }
 
 void bench_grouped(bench_t *bench)

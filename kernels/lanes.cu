@@ -2,7 +2,8 @@
 #include "launch.cuh"
 #include "scan.cuh"
 
-namespace {
+namespace
+{
 
 constexpr int THREADS = 1024;
 constexpr int WARPS   = THREADS / 32;
@@ -67,8 +68,8 @@ __device__ void take_slots(uint64_t *bits, int32_t n_words, int32_t wanted,
     }
 }
 
-/* One block a lane: its slots in the order of its requests.  slots: [n] scratch,
- * lane after lane. */
+/* One block a lane: its slots in the order of its requests.  slots: [n]
+ * scratch, lane after lane. */
 __global__ void take_lanes(uint64_t *free_bits, int32_t n_lanes,
                            int32_t n_words, const pl_owner_t *owners, int32_t n,
                            pl_page_t *pages, const int32_t *short_p,

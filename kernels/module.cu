@@ -9,7 +9,8 @@
 #include "forward.cuh"
 #include "nccl.cuh"
 
-namespace {
+namespace
+{
 
 int count(char *why, size_t room)
 {

@@ -2,7 +2,8 @@
  * experts. */
 #include "launch.cuh"
 
-namespace {
+namespace
+{
 
 /* ---- routing: one warp a token ---- */
 
@@ -35,8 +36,8 @@ __device__ int32_t warp_best(float value, int32_t place)
     return place;
 }
 
-/* A group is worth the sum of its two best; lane g of the warp (and g + 32, ...)
- * looks at group g.  Experts outside of the best groups: -inf. */
+/* A group is worth the sum of its two best; lane g of the warp (and g + 32,
+ * ...) looks at group g.  Experts outside of the best groups: -inf. */
 __device__ void limit_groups(const pl_cuda_router_t &router, float *choices,
                              float *scores)
 {
@@ -59,10 +60,10 @@ __device__ void limit_groups(const pl_cuda_router_t &router, float *choices,
         int32_t better = 0;
 
         for (int32_t other = 0; other < router.n_group; other++) {
-            better += (other != g) && comes_before(scores[other], other,
-                                                   scores[g], g)
-                          ? 1
-                          : 0;
+            better +=
+                (other != g) && comes_before(scores[other], other, scores[g], g)
+                    ? 1
+                    : 0;
         }
         for (int32_t i = 0; (better >= router.topk_group) && (i < size); i++) {
             choices[g * size + i] = -INFINITY;
@@ -110,8 +111,7 @@ __device__ void choose(const pl_cuda_router_t &router, const float *choices,
         const uint32_t taken = __ballot_sync(~0U, is_taken);
 
         if (is_taken) {
-            int32_t at =
-                n_written + __popc(taken & ((1U << lane) - 1));
+            int32_t at = n_written + __popc(taken & ((1U << lane) - 1));
 
             experts[at] = i;
             weights[at] = scores[i];
@@ -209,7 +209,8 @@ __global__ void place_experts(int32_t n_blocks, int32_t n_experts,
         totals[threadIdx.x] = total;
         __syncthreads();
         for (int by = 1; by < SORTERS; by *= 2) {
-            int32_t left = (int)threadIdx.x >= by ? totals[threadIdx.x - by] : 0;
+            int32_t left =
+                (int)threadIdx.x >= by ? totals[threadIdx.x - by] : 0;
 
             __syncthreads();
             totals[threadIdx.x] += left;

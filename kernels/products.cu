@@ -12,7 +12,8 @@
 #include "device.cuh"
 #include "launch.cuh"
 
-namespace {
+namespace
+{
 
 constexpr int THREADS    = 256;
 constexpr int CANDIDATES = 8;    /* of the algorithms that are offered */
@@ -114,10 +115,10 @@ cublasStatus_t set_preference(cublasLtMatmulPreferenceOpaque_t *preference,
     const uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_NONE;
     const size_t item        = bytes_of(shape.dtype);
     const int32_t n_batches  = shape.n_batches;
-    const uint32_t w = alignment_of(shape.w_stride, shape.w_batch, n_batches,
-                                    item);
-    const uint32_t x = alignment_of(shape.x_stride, shape.x_batch, n_batches,
-                                    item);
+    const uint32_t w =
+        alignment_of(shape.w_stride, shape.w_batch, n_batches, item);
+    const uint32_t x =
+        alignment_of(shape.x_stride, shape.x_batch, n_batches, item);
     const uint32_t y = alignment_of(shape.y_stride, shape.y_batch, n_batches,
                                     bytes_of(shape.out));
     const struct {
@@ -152,7 +153,8 @@ struct pl_cuda_products {
     std::vector<plan_t> plans;
 };
 
-namespace {
+namespace
+{
 
 /* ---- a product ---- */
 
@@ -264,7 +266,8 @@ constexpr int WHOLE      = 4096 + 128;
 
 /* Memory of trials: weights and rows drawn at random, results of all rows and
  * of some. */
-class trial_t {
+class trial_t
+{
   public:
     trial_t(const pl_cuda_products *of, const pl_cuda_product_t &shape)
         : products(of), w(nullptr), x(nullptr), all(nullptr), some(nullptr),
@@ -432,12 +435,11 @@ bool are_equal(const pl_cuda_product_t &a, const pl_cuda_product_t &b)
 {
     return (a.dtype == b.dtype) && (a.out == b.out) &&
            (a.transposed == b.transposed) && (a.one_row == b.one_row) &&
-           (a.in_tiles == b.in_tiles) &&
-           (a.rows == b.rows) && (a.cols == b.cols) &&
-           (a.n_batches == b.n_batches) && (a.w_stride == b.w_stride) &&
-           (a.x_stride == b.x_stride) && (a.y_stride == b.y_stride) &&
-           (a.w_batch == b.w_batch) && (a.x_batch == b.x_batch) &&
-           (a.y_batch == b.y_batch);
+           (a.in_tiles == b.in_tiles) && (a.rows == b.rows) &&
+           (a.cols == b.cols) && (a.n_batches == b.n_batches) &&
+           (a.w_stride == b.w_stride) && (a.x_stride == b.x_stride) &&
+           (a.y_stride == b.y_stride) && (a.w_batch == b.w_batch) &&
+           (a.x_batch == b.x_batch) && (a.y_batch == b.y_batch);
 }
 
 } // namespace

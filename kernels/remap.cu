@@ -2,7 +2,8 @@
  * one look-up a token instead of a sort and a search. */
 #include "launch.cuh"
 
-namespace {
+namespace
+{
 
 constexpr int THREADS = 256;
 constexpr int VECTOR  = 4; /* locations of a thread at a time */

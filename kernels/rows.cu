@@ -5,7 +5,8 @@
 
 #include "launch.cuh"
 
-namespace {
+namespace
+{
 
 constexpr int TILE      = 128; /* values that share a scale */
 constexpr float FP8_MAX = 448.0F;
@@ -108,17 +109,17 @@ __device__ void store_f32(const float *values, int32_t n, uint8_t *bytes,
 __device__ void store_fp8(const pl_row_layout_t &layout, const float *values,
                           uint8_t *row)
 {
-    const int warp         = (int)(threadIdx.x / 32);
-    const int n_warps      = (int)(blockDim.x / 32);
-    const int32_t scales   = (layout.kv_lora + 3) / 4 * 4;
-    const int32_t n_tiles  = (layout.kv_lora + TILE - 1) / TILE;
-    const int32_t rope     = scales + n_tiles * (int32_t)sizeof(float);
-    const int32_t used     = rope + layout.rope * (int32_t)sizeof(uint16_t);
+    const int warp        = (int)(threadIdx.x / 32);
+    const int n_warps     = (int)(blockDim.x / 32);
+    const int32_t scales  = (layout.kv_lora + 3) / 4 * 4;
+    const int32_t n_tiles = (layout.kv_lora + TILE - 1) / TILE;
+    const int32_t rope    = scales + n_tiles * (int32_t)sizeof(float);
+    const int32_t used    = rope + layout.rope * (int32_t)sizeof(uint16_t);
 
     for (int32_t t = warp; t < n_tiles; t += n_warps) {
-        float scale = store_tile(values + t * TILE,
-                                 min(layout.kv_lora - t * TILE, TILE),
-                                 row + t * TILE);
+        float scale =
+            store_tile(values + t * TILE, min(layout.kv_lora - t * TILE, TILE),
+                       row + t * TILE);
 
         if (threadIdx.x % 32 == 0) {
             ((float *)(row + scales))[t] = scale;
@@ -141,7 +142,7 @@ __global__ void store_latent(pl_row_layout_t layout, pl_page_form_t form,
                              uint8_t *pages, size_t stride)
 {
     const int32_t width = layout.kv_lora + layout.rope;
-    target_t target = target_of(form, pages, stride, rows[blockIdx.x]);
+    target_t target     = target_of(form, pages, stride, rows[blockIdx.x]);
 
     values += (size_t)blockIdx.x * (size_t)width;
     if (target.key == nullptr) {

@@ -2,9 +2,10 @@
  *
  * Keys stored as e4m3 and index_dim 128: tensor cores.  A warp holds the heads
  * of one query (32 of them; several warps if there are more) as float16 in
- * registers, each head divided by its largest value; a block's warps share tiles
- * of keys, which e4m3 -> float16 takes exactly.  Head factors and the sum over
- * heads are float32, in an order that is the same for all queries and keys.
+ * registers, each head divided by its largest value; a block's warps share
+ * tiles of keys, which e4m3 -> float16 takes exactly.  Head factors and the sum
+ * over heads are float32, in an order that is the same for all queries and
+ * keys.
  *
  * Everything else: float32, one thread a key. */
 #include <cuda_fp16.h>
@@ -12,7 +13,8 @@
 
 #include "launch.cuh"
 
-namespace {
+namespace
+{
 
 constexpr int DIM     = 128;
 constexpr int HEADS   = 32; /* of a warp */
@@ -101,10 +103,11 @@ __device__ void put(tile_t *tile, const fetched_t &fetched)
     for (int c = 0; c < 2; c++) {
         uint4 codes = fetched.codes[c];
 
-        to[c * 2]     = make_uint4(as_halves(codes.x, 0), as_halves(codes.x, 1),
-                                   as_halves(codes.y, 0), as_halves(codes.y, 1));
-        to[c * 2 + 1] = make_uint4(as_halves(codes.z, 0), as_halves(codes.z, 1),
-                                   as_halves(codes.w, 0), as_halves(codes.w, 1));
+        to[c * 2] = make_uint4(as_halves(codes.x, 0), as_halves(codes.x, 1),
+                               as_halves(codes.y, 0), as_halves(codes.y, 1));
+        to[c * 2 + 1] =
+            make_uint4(as_halves(codes.z, 0), as_halves(codes.z, 1),
+                       as_halves(codes.w, 0), as_halves(codes.w, 1));
     }
     if (part == 0) {
         tile->scales[key] = fetched.scale;
@@ -149,9 +152,9 @@ __device__ void load_heads(heads_t *heads, const float *q, const float *weights,
                                                fabsf(values[s][half].y)));
             }
         }
-        largest = fmaxf(largest, __shfl_xor_sync(~0U, largest, 1));
-        largest = fmaxf(largest, __shfl_xor_sync(~0U, largest, 2));
-        largest = largest > 0.0F ? largest : 1.0F;
+        largest          = fmaxf(largest, __shfl_xor_sync(~0U, largest, 1));
+        largest          = fmaxf(largest, __shfl_xor_sync(~0U, largest, 2));
+        largest          = largest > 0.0F ? largest : 1.0F;
         heads->factor[h] = is_one ? weights[head] * (scale * largest) : 0.0F;
 #pragma unroll
         for (int s = 0; s < STEPS; s++) {
@@ -235,7 +238,7 @@ __device__ void score_keys(const heads_t &heads, const tile_t *tile, int first,
                 fmaf(fmaxf(c[1][j][i + 2], 0.0F), heads.factor[3], sum);
         }
     }
-    key = first + (lane / 16) * 8 + (lane % 4) * 2 + (lane / 8) % 2;
+    key        = first + (lane / 16) * 8 + (lane % 4) * 2 + (lane / 8) % 2;
     of_head[0] = sum_heads(of_head);
     if ((lane / 4) % 2 == 0) {
         sums[key] = of_head[0] * tile->scales[key];
@@ -326,9 +329,7 @@ __device__ float value_at(const pl_row_layout_t &layout, const uint8_t *key,
     if (layout.dtype == PL_KV_F32) {
         return ((const float *)key)[d];
     }
-    return __half2float(
-               __nv_cvt_fp8_to_halfraw(key[d], __NV_E4M3)) *
-           scale;
+    return __half2float(__nv_cvt_fp8_to_halfraw(key[d], __NV_E4M3)) * scale;
 }
 
 __global__ void score_plain(pl_cuda_view_t view, pl_row_layout_t layout,
@@ -397,7 +398,7 @@ pl_status_t pl_cuda_index_scores(const pl_cuda_view_t *index,
         const int64_t splits = pl_ceil_div(2048, blocks) < n_tiles
                                    ? pl_ceil_div(2048, blocks)
                                    : n_tiles;
-        const int64_t tiles = pl_ceil_div(n_tiles, splits);
+        const int64_t tiles  = pl_ceil_div(n_tiles, splits);
 
         if (!pl_allow_shared<score_tiles>()) {
             return PL_ERR_DEVICE;

@@ -11,7 +11,8 @@
 #include "launch.cuh"
 #include "scan.cuh"
 
-namespace {
+namespace
+{
 
 constexpr int THREADS   = 1024;
 constexpr int WARPS     = THREADS / 32;
@@ -118,8 +119,8 @@ __device__ uint32_t select_listed(shared_t *shared, int32_t n, int32_t *rank_p)
             bool counts =
                 (i < n) && ((shift < 32 ? key >> shift : 0) == prefix);
 
-            count_digit(shared->histogram,
-                        (key >> next) & ((1U << n_bits) - 1), counts);
+            count_digit(shared->histogram, (key >> next) & ((1U << n_bits) - 1),
+                        counts);
         }
         find_digit(shared, *rank_p);
         prefix  = prefix << n_bits | shared->digit;
@@ -134,9 +135,9 @@ __device__ uint32_t select_listed(shared_t *shared, int32_t n, int32_t *rank_p)
 __device__ uint32_t sample_key(shared_t *shared, const float *row, int32_t n,
                                int32_t k)
 {
-    constexpr int LINES = LISTED / 32;
+    constexpr int LINES  = LISTED / 32;
     const float expected = (float)k * LISTED / (float)n;
-    int32_t rank = (int32_t)(expected + 5.0F * sqrtf(expected)) + 8;
+    int32_t rank         = (int32_t)(expected + 5.0F * sqrtf(expected)) + 8;
 
     if (rank >= LISTED) {
         return 0;
@@ -221,16 +222,15 @@ __device__ void choose_listed(shared_t *shared, int32_t k, uint32_t *bits)
     const uint32_t kth = select_listed(shared, n, &n_ties);
 
     for (int32_t i = (int32_t)threadIdx.x; i < n; i += THREADS) {
-        uint32_t key  = shared->keys[i];
-        int32_t place = shared->places[i];
+        uint32_t key   = shared->keys[i];
+        int32_t place  = shared->places[i];
         int32_t before = 0;
 
         if (key == kth) { /* of the ties those with lower positions first */
             for (int32_t j = 0; j < n; j++) {
-                before += (shared->keys[j] == kth) &&
-                                  (shared->places[j] < place)
-                              ? 1
-                              : 0;
+                before +=
+                    (shared->keys[j] == kth) && (shared->places[j] < place) ? 1
+                                                                            : 0;
             }
         }
         if ((key > kth) || ((key == kth) && (before < n_ties))) {
@@ -269,9 +269,8 @@ __device__ void choose_by_passes(shared_t *shared, const float *row, int32_t n,
         bool is_tie  = (i < n) && (key == prefix);
         int32_t tie =
             ties_done + pl_sum_up_to<WARPS>(is_tie ? 1 : 0, shared->warp_sums);
-        uint32_t word =
-            __ballot_sync(~0U, ((i < n) && (key > prefix)) ||
-                                   (is_tie && (tie <= n_ties)));
+        uint32_t word = __ballot_sync(~0U, ((i < n) && (key > prefix)) ||
+                                               (is_tie && (tie <= n_ties)));
 
         if ((threadIdx.x % 32 == 0) && (i < n)) {
             bits[i / 32] = word;
@@ -292,7 +291,8 @@ __device__ void write_positions(shared_t *shared, const uint32_t *bits,
         int32_t w     = from + (int32_t)threadIdx.x;
         uint32_t word = w < n_words ? bits[w] : 0;
         int32_t count = __popc(word);
-        int32_t at    = done + pl_sum_up_to<WARPS>(count, shared->warp_sums) - count;
+        int32_t at =
+            done + pl_sum_up_to<WARPS>(count, shared->warp_sums) - count;
 
         for (; word != 0; word &= word - 1) {
             positions[at++] = w * 32 + __ffs((int)word) - 1;

@@ -49,7 +49,8 @@ __device__ inline void pl_wgmma_publish()
 #define PL_R32(d, i)                                                           \
     PL_R8(d, i), PL_R8(d, i + 8), PL_R8(d, i + 16), PL_R8(d, i + 24)
 
-/* d [64][64] (+)= a [64][16] b [64][16]^T; both in shared memory, row by row. */
+/* d [64][64] (+)= a [64][16] b [64][16]^T; both in shared memory, row by row.
+ */
 __device__ inline void pl_wgmma_64x64(float (&d)[32], uint64_t a, uint64_t b,
                                       int accumulate)
 {

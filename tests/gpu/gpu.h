@@ -45,8 +45,8 @@ TCase *case_forward(void);
 
 TCase *case_profile(void);
 TCase *case_device(void);
-/* The program again as a peer, `test_gpu_kernels <DEVICE_CHILD> <gpu>`: its exit
- * status. */
+/* The program again as a peer, `test_gpu_kernels <DEVICE_CHILD> <gpu>`: its
+ * exit status. */
 #define DEVICE_CHILD "--device-child"
 int device_child(const char *gpu);
 

@@ -138,17 +138,16 @@ static void check_scores(pl_rng_t *rng, pl_kv_dtype_t dtype, int32_t dim,
         pl_index_scores(&view.host, &layout, q + (size_t)i * per_query,
                         weights + (size_t)i * (size_t)n_heads, n_heads, 0.25F,
                         n_keys[i], want);
-        check_close(mine, want, n_keys[i], most_score(weights, q, i, n_heads,
-                                                      dim),
+        check_close(mine, want, n_keys[i],
+                    most_score(weights, q, i, n_heads, dim),
                     dtype == PL_KV_F32 ? 1e-6 : 1e-3);
         /* alone, the same bits as among others */
-        ck_assert_int_eq(
-            pl_cuda_index_scores(&view.gpu, &layout,
-                                 q_gpu + (size_t)i * per_query,
-                                 w_gpu + (size_t)i * (size_t)n_heads, n_heads,
-                                 0.25F, n_gpu + i, 1, n_keys[i], one,
-                                 (size_t)most, NULL),
-            PL_OK);
+        ck_assert_int_eq(pl_cuda_index_scores(
+                             &view.gpu, &layout, q_gpu + (size_t)i * per_query,
+                             w_gpu + (size_t)i * (size_t)n_heads, n_heads,
+                             0.25F, n_gpu + i, 1, n_keys[i], one, (size_t)most,
+                             NULL),
+                         PL_OK);
         gpu_download(alone, one, (size_t)n_keys[i] * sizeof(*alone));
         ck_assert_mem_eq(alone, mine, (size_t)n_keys[i] * sizeof(*alone));
     }
@@ -218,8 +217,8 @@ static void check_topk(pl_rng_t *rng, int32_t n, int32_t most, int32_t k,
     gpu_download(got, positions, (size_t)(n * k) * sizeof(*got));
     gpu_download(n_taken, taken, (size_t)n * sizeof(*n_taken));
     for (int32_t i = 0; i < n; i++) {
-        int32_t count = pl_topk(scores + (size_t)i * stride, n_keys[i], k,
-                                scratch, want);
+        int32_t count =
+            pl_topk(scores + (size_t)i * stride, n_keys[i], k, scratch, want);
 
         ck_assert_int_eq(n_taken[i], count);
         ck_assert_mem_eq(got + (size_t)i * (size_t)k, want,
@@ -245,8 +244,7 @@ END_TEST
 /* ---- attention ---- */
 
 static void check_attend(pl_rng_t *rng, const pl_row_layout_t *layout,
-                         int32_t n_heads, int32_t n, int32_t most,
-                         double close)
+                         int32_t n_heads, int32_t n, int32_t most, double close)
 {
     int32_t n_rows = most + between(rng, 0, 300);
     both_t view    = make_latent(rng, layout, n_rows, between(rng, 1, 80));
@@ -293,7 +291,8 @@ static void check_attend(pl_rng_t *rng, const pl_row_layout_t *layout,
         ck_assert_double_lt(relative_error(got + mine, want, latent), close);
         ck_assert_int_eq(pl_cuda_attend(&view.gpu, layout, q_gpu + mine,
                                         r_gpu + (size_t)i * rope, n_heads,
-                                        0.06F, at_gpu + (size_t)i * (size_t)most,
+                                        0.06F,
+                                        at_gpu + (size_t)i * (size_t)most,
                                         n_gpu + i, 1, most, one, NULL),
                          PL_OK);
         gpu_download(alone, one, latent * sizeof(*alone));

@@ -17,9 +17,9 @@ static void copy_both_ways(pl_rng_t *rng, int32_t n, size_t page_bytes,
     uint8_t *got          = host_bytes(bytes);
     int32_t *from         = host_order(rng, n_slots);
     int32_t *to           = host_order(rng, n_slots);
-    pl_page_place_t here  = {.slots = GPU_UPLOAD(from, n_slots),
+    pl_page_place_t here  = {.slots  = GPU_UPLOAD(from, n_slots),
                              .stride = stride};
-    pl_page_place_t there = {.slots = GPU_UPLOAD(to, n_slots),
+    pl_page_place_t there = {.slots  = GPU_UPLOAD(to, n_slots),
                              .stride = stride};
     uint8_t *target       = gpu_upload(NULL, bytes);
     int32_t n_near        = between(rng, 0, n);
@@ -69,8 +69,8 @@ START_TEST(pages_of_all_lanes_become_a_view)
         const size_t page = 16 * (size_t)between(&rng, 1, 300);
         const void *bases[8];
         uint8_t *stores[8];
-        int32_t *pages = host_order(&rng, n);
-        uint8_t *got   = host_bytes(page * (size_t)n);
+        int32_t *pages       = host_order(&rng, n);
+        uint8_t *got         = host_bytes(page * (size_t)n);
         pl_page_place_t from = {.n_lanes = n_lanes, .stride = page};
         pl_page_place_t to   = {.stride = page};
 

@@ -69,18 +69,17 @@ static void check_latent(pl_rng_t *rng, const pl_row_layout_t *layout)
 
     for (int32_t i = 0; i < rows.n; i++) {
         if (rows.rows[i] >= 0) {
-            pl_latent_store(layout, rows.values + (size_t)i * (size_t)width,
-                            page_of(&rows, i) +
-                                pl_row_key(&form,
-                                           rows.rows[i] % form.page_tokens));
+            pl_latent_store(
+                layout, rows.values + (size_t)i * (size_t)width,
+                page_of(&rows, i) +
+                    pl_row_key(&form, rows.rows[i] % form.page_tokens));
         }
     }
-    ck_assert_int_eq(
-        pl_cuda_store_latent(layout, &form,
-                             GPU_UPLOAD(rows.values, rows.n * width), rows.n,
-                             GPU_UPLOAD(rows.rows, rows.n), pages, rows.stride,
-                             NULL),
-        PL_OK);
+    ck_assert_int_eq(pl_cuda_store_latent(
+                         layout, &form, GPU_UPLOAD(rows.values, rows.n * width),
+                         rows.n, GPU_UPLOAD(rows.rows, rows.n), pages,
+                         rows.stride, NULL),
+                     PL_OK);
     gpu_download(rows.got, pages, bytes);
     ck_assert_mem_eq(rows.got, rows.want, bytes);
 }
@@ -103,12 +102,11 @@ static void check_index(pl_rng_t *rng, const pl_row_layout_t *layout)
                            page_of(&rows, i) + pl_row_scale(&form, row));
         }
     }
-    ck_assert_int_eq(
-        pl_cuda_store_index(layout, &form,
-                            GPU_UPLOAD(rows.values, rows.n * width), rows.n,
-                            GPU_UPLOAD(rows.rows, rows.n), pages, rows.stride,
-                            NULL),
-        PL_OK);
+    ck_assert_int_eq(pl_cuda_store_index(
+                         layout, &form, GPU_UPLOAD(rows.values, rows.n * width),
+                         rows.n, GPU_UPLOAD(rows.rows, rows.n), pages,
+                         rows.stride, NULL),
+                     PL_OK);
     gpu_download(rows.got, pages, bytes);
     ck_assert_mem_eq(rows.got, rows.want, bytes);
 }
@@ -120,9 +118,9 @@ START_TEST(rows_are_stored_bit_for_bit)
     pl_rng_t rng = pl_rng_seed(pl_test_seed(__func__));
 
     for (int round = 0; round < 36; round++) {
-        const int32_t *d       = dims[round % 4];
-        pl_row_layout_t layout = pl_row_layout_make(
-            (pl_kv_dtype_t)(round % 3), d[0], d[1], d[2]);
+        const int32_t *d = dims[round % 4];
+        pl_row_layout_t layout =
+            pl_row_layout_make((pl_kv_dtype_t)(round % 3), d[0], d[1], d[2]);
 
         check_latent(&rng, &layout);
         check_index(&rng, &layout);
