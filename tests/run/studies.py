@@ -1,0 +1,113 @@
+#!/usr/bin/python3
+"""The studies of docs/studies: their scripts, on short traces or few sizes.
+
+What they print is held against laws, not against the tables in the pages.
+"""
+import itertools
+import os
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))), "support"))
+import pagelane_run as pl  # noqa: E402
+
+SMALL = ("--block-tokens", "64", "--chunk", "1024", "--max-new", "16")
+
+
+class Script(pl.Case):
+    def table(self, name, *args, status=0):
+        """Rows as {column: cell}."""
+        done = subprocess.run(
+            [sys.executable, os.path.join(pl.ROOT, "examples", name), *args],
+            text=True, capture_output=True, timeout=600, env=pl.environment())
+        self.assertEqual(done.returncode, status, done.stderr)
+        lines = [[cell.strip() for cell in line.strip("|").split("|")]
+                 for line in done.stdout.splitlines()]
+        self.assertTrue(all(len(cells) == len(lines[0]) for cells in lines))
+        return [dict(zip(lines[0], cells)) for cells in lines[2:]]
+
+
+class Lanes(Script):
+    def study(self, *args):
+        return self.table("lane_study.py", self.program, pl.SLICE, *args, "--",
+                          *SMALL)
+
+    def test_shape(self):
+        axes = {"cp": ("4", "8"), "pages": ("800", "1600", "2400"),
+                "ownership": ("zigzag", "round-robin"),
+                "evict": ("lru", "lane-aware")}
+        rows = self.study("--pages", ",".join(axes["pages"]))
+        self.assertEqual([tuple(row[name] for name in axes) for row in rows],
+                         list(itertools.product(*axes.values())))
+        some = 0
+        for row in rows:
+            short, alone, other = (
+                float(row[name].rstrip("%"))
+                for name in ("short of room", "of a lane", "collateral"))
+            self.assertTrue(0 <= alone <= short <= 100, row)
+            self.assertTrue(0 <= other <= 100, row)
+            self.assertTrue(0 < float(row["hit rate"]) < 1, row)
+            self.assertLess(int(row["cut"]), int(row["load-backs"]), row)
+            some += alone > 0
+        self.assertGreater(some, 0)
+
+    def test_one_lane_is_never_short_alone(self):
+        """And ownership and lane-aware eviction are then no choice."""
+        rows = self.study("--cp", "1", "--pages", "800,1600")
+        for row in rows:
+            self.assertGreater(float(row["short of room"].rstrip("%")), 0)
+            self.assertEqual((row["of a lane"], row["collateral"]),
+                             ("0.0%", "0.0%"), row)
+        of = [[v for k, v in row.items() if k not in ("ownership", "evict")]
+              for row in rows]
+        self.assertTrue(all(row == of[i - i % 4] for i, row in enumerate(of)))
+
+    def test_room_for_all(self):
+        """A tier that all pages fit in never is short."""
+        for row in self.study("--cp", "4", "--pages", "40000"):
+            self.assertEqual((row["load-backs"], row["short of room"]),
+                             ("0", "-"), row)
+
+    def test_what_sim_refuses_is_told(self):
+        self.table("lane_study.py", self.program, "no-such-file", status=1)
+
+
+@unittest.skipIf(pl.conversation_trace() is None,
+                 "no conversation_trace.jsonl; set PAGELANE_SHARED to a folder "
+                 "that has traces/mooncake/conversation_trace.jsonl")
+class Capacity(Script):
+    """The shape of the published curve; exact is a property of the trace."""
+    EXACT = {10**4: "0.0417", 10**6: "0.0533", 5 * 10**6: "0.2071",
+             5 * 10**7: "0.3635"}
+    READ_OFF = 0.01  # what the published values are known to
+
+    def test_beside_published(self):
+        rows = self.table("capacity_curve.py", self.program,
+                          pl.conversation_trace(), "--tokens",
+                          ",".join(map(str, self.EXACT)))
+        self.assertEqual([row["LRU, exact"] for row in rows],
+                         list(self.EXACT.values()))
+        self.assertEqual(rows[0]["sim lru"], "-")
+        of = [{k: float(v.replace(",", "")) for k, v in row.items()}
+              for row in rows[1:]]
+        for row in of:
+            self.assertLessEqual(abs(row["sim lru + system prompt"] -
+                                     row["published"]), self.READ_OFF, row)
+            # the engine keeps no partial blocks, and so more of the others
+            self.assertTrue(0 <= row["sim lru"] - row["LRU, exact"] < 0.015)
+            self.assertGreater(row["sim lru"], row["sim fifo"])
+        self.assertGreater(of[1]["sim lru"], of[1]["sim lfu"])
+        for a, b in zip(of, of[1:]):
+            for name in ("sim lru", "sim lfu", "sim fifo", "published"):
+                self.assertLess(a[name], b[name])
+        self.assertGreater(of[2]["LRU, exact"], 0.99 * 0.3664)
+
+    def test_a_size_that_is_not_published(self):
+        self.table("capacity_curve.py", self.program, pl.SLICE, "--tokens",
+                   "12345", status=2)
+
+
+if __name__ == "__main__":
+    pl.main(__doc__)
