@@ -122,7 +122,7 @@ typedef struct save {
     PL_ARRAY(pl_sweep_text_t) config;
     PL_ARRAY(char *) values; /* owned; of config */
     PL_ARRAY(pl_sweep_axis_t) axes;
-    int64_t *costs;
+    int64_t *hours, *costs;
 } save_t;
 
 static void free_save(save_t *save)
@@ -136,6 +136,7 @@ static void free_save(save_t *save)
     PL_ARRAY_FREE(&save->values);
     PL_ARRAY_FREE(&save->axes);
     PL_ARRAY_FREE(&save->config);
+    free(save->hours);
     free(save->costs);
 }
 
@@ -205,11 +206,13 @@ static pl_status_t fill(const pl_cli_t *cli, const pl_sweep_verdict_t *v,
             PL_TRY(add_option(option, &cli->options, save));
         }
     }
+    save->hours = calloc(v->n, sizeof(*save->hours));
     save->costs = calloc(v->n, sizeof(*save->costs));
-    if (save->costs == NULL) {
+    if ((save->hours == NULL) || (save->costs == NULL)) {
         return PL_ERR_MEMORY;
     }
     for (size_t i = 0; i < v->n; i++) {
+        save->hours[i] = llround(1e6 * v->hours[i]);
         save->costs[i] = llround(1e6 * v->costs[i]);
     }
     return PL_OK;
@@ -229,22 +232,23 @@ pl_status_t pl_sweep_save(const pl_cli_t *cli, const pl_sweep_point_t *points,
     if (gmtime_r(&now, &broken) != NULL) {
         (void)strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", &broken);
     }
-    file = (pl_sweep_file_t){.config   = save.config.items,
-                             .n_config = save.config.n,
-                             .axes     = save.axes.items,
-                             .n_axes   = save.axes.n,
-                             .points   = points,
-                             .places   = verdict->places,
-                             .meets    = verdict->meets,
-                             .costs    = save.costs,
-                             .cost_unit =
-                                 verdict->priced ? "1e-6" : "1e-6 GPU hour",
-                             .limits    = (const char *const *)verdict->limits,
-                             .n_points  = verdict->n,
-                             .intervals = cli->options.repeat > 1,
-                             .n_ranks   = times->n_ranks,
-                             .wall_ns   = times->wall_ns,
-                             .date      = date};
+    file = (pl_sweep_file_t){
+        .config    = save.config.items,
+        .n_config  = save.config.n,
+        .axes      = save.axes.items,
+        .n_axes    = save.axes.n,
+        .points    = points,
+        .places    = verdict->places,
+        .meets     = verdict->meets,
+        .gpu_hours = save.hours,
+        .costs     = verdict->priced ? save.costs : NULL,
+        .limits    = (const char *const *)verdict->limits,
+        .n_points  = verdict->n,
+        .intervals = cli->options.repeat > 1,
+        .n_ranks   = times->n_ranks,
+        .wall_ns   = times->wall_ns,
+        .date      = date,
+    };
     if (status == PL_OK) {
         status = pl_sweep_write(&file, partial, cli->options.output, &cli->log);
     }

@@ -178,11 +178,12 @@ static pl_status_t open_verdict(size_t n, pl_sweep_verdict_t *v)
     v->places = calloc(n + 1, sizeof(*v->places));
     v->meets  = calloc(n + 1, sizeof(*v->meets));
     v->kept   = calloc(n + 1, sizeof(*v->kept));
+    v->hours  = calloc(n + 1, sizeof(*v->hours));
     v->costs  = calloc(n + 1, sizeof(*v->costs));
     v->limits = calloc(n + 1, sizeof(*v->limits));
     return (v->order == NULL) || (v->places == NULL) || (v->meets == NULL) ||
-                   (v->kept == NULL) || (v->costs == NULL) ||
-                   (v->limits == NULL)
+                   (v->kept == NULL) || (v->hours == NULL) ||
+                   (v->costs == NULL) || (v->limits == NULL)
                ? PL_ERR_MEMORY
                : PL_OK;
 }
@@ -196,6 +197,7 @@ void pl_sweep_verdict_free(pl_sweep_verdict_t *verdict)
     free(verdict->places);
     free(verdict->meets);
     free(verdict->kept);
+    free(verdict->hours);
     free(verdict->costs);
     free(verdict->limits);
     *verdict = (pl_sweep_verdict_t){0};
@@ -214,8 +216,9 @@ static pl_status_t judge_point(const pl_options_t *o,
     v->kept[i]  = share(good, n);
     v->meets[i] = (point->status == PL_OK) &&
                   (v->kept[i] * 1e9 >= (double)o->attain_billionths);
-    v->costs[i] = price * pl_sweep_number(point, "gpus") *
+    v->hours[i] = pl_sweep_number(point, "gpus") *
                   pl_sweep_number(point, "duration") / 3600;
+    v->costs[i] = price * v->hours[i];
     return say_limit(point, n, &v->limits[i]);
 }
 

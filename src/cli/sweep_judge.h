@@ -16,10 +16,11 @@ typedef struct pl_sweep_verdict {
     int64_t *places; /* [n] 1: the best */
     uint8_t *meets;  /* [n] */
     double *kept;    /* [n] share of requests that keep the limits */
-    double *costs;   /* [n] of all GPUs */
+    double *hours;   /* [n] of all GPUs */
+    double *costs;   /* [n] of these hours; as many, without a price */
     char **limits;   /* [n] what limits it; owned */
     size_t n;
-    bool priced; /* costs are money, else GPU hours */
+    bool priced;
 } pl_sweep_verdict_t;
 
 /* Do --objective and --gpu-hour-cost say something?  PL_ERR_ARGUMENT (one

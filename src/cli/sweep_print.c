@@ -223,7 +223,10 @@ static json_object *point_of(const pl_cli_t *cli, const pl_sweep_point_t *point,
     if (point->status == PL_OK) {
         pl_json_integer(object, "meets_limits", v->meets[i]);
         pl_json_real(object, "kept", v->kept[i]);
-        pl_json_real(object, v->priced ? "cost" : "gpu_hours", v->costs[i]);
+        pl_json_real(object, "gpu_hours", v->hours[i]);
+        if (v->priced) {
+            pl_json_real(object, "cost", v->costs[i]);
+        }
         pl_json_integer(object, "seeds", point->n_seeds);
         put(object, "metrics", numbers_of(point, false));
         if (point->n_seeds > 1) {

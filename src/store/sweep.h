@@ -99,8 +99,8 @@ typedef struct pl_sweep_file {
     const pl_sweep_point_t *points; /* [n_points], all known */
     const int64_t *places;          /* [n_points] 1: the best */
     const uint8_t *meets;           /* [n_points] 1: its limits */
-    const int64_t *costs;           /* [n_points] in millionths */
-    const char *cost_unit;
+    const int64_t *gpu_hours;       /* [n_points] in millionths */
+    const int64_t *costs;           /* likewise; NULL: there is no price */
     const char *const *limits;      /* [n_points] what limits it, in words */
     size_t n_points;
     bool intervals;  /* numbers are means over seeds */

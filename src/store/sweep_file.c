@@ -118,8 +118,10 @@ static void add_outcome(pl_content_t *content, const pl_sweep_file_t *file)
 {
     pl_dataset_t place = column(file, "1", "1: the best by --objective");
     pl_dataset_t meets = column(file, "1", "1: meets the limits of --slo");
+    pl_dataset_t hours =
+        column(file, "1e-6", "of all GPUs, from first to last request");
     pl_dataset_t costs =
-        column(file, file->cost_unit, "of all GPUs, from first to last request");
+        column(file, "1e-6", "of these hours, in the money of the price");
     int64_t *seeds;
 
     pl_content_group(content, "/outcome");
@@ -133,9 +135,13 @@ static void add_outcome(pl_content_t *content, const pl_sweep_file_t *file)
     place.data = file->places;
     meets.data = file->meets;
     meets.item = PL_ITEM_U8;
+    hours.data = file->gpu_hours;
     costs.data = file->costs;
     (void)pl_content_add(content, "/outcome/place", place);
-    (void)pl_content_add(content, "/outcome/cost", costs);
+    (void)pl_content_add(content, "/outcome/gpu_hours", hours);
+    if (file->costs != NULL) {
+        (void)pl_content_add(content, "/outcome/cost", costs);
+    }
     (void)pl_content_add(content, "/outcome/meets_limits", meets);
     seeds = pl_content_add(content, "/outcome/seeds",
                            column(file, "1", "seeds that were run"));

@@ -19,7 +19,10 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))), "support"))
 import h5py  # noqa: E402
 import numpy as np  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))), "unit", "store"))
 import pagelane_run as pl  # noqa: E402
+import test_schema  # noqa: E402
 
 GLM = ("--hardware", "H200", "--model", "GLM-5.2", "--kv-dtype", "fp8")
 TRACE = ("--trace", pl.SLICE, "--block-tokens", 64, "--chunk", 512,
@@ -116,10 +119,40 @@ class Points(Sweep):
                     1e6 * point["metrics"]["mean_ttft_ms"]))
                 self.assertEqual(file["metrics/lane_deficits"][i],
                                  point["metrics"]["lane_deficits"])
-                self.assertAlmostEqual(file["outcome/cost"][i] / 1e6,
+                self.assertAlmostEqual(file["outcome/gpu_hours"][i] / 1e6,
                                        point["gpu_hours"], 5)
             for name, column in file["metrics"].items():
                 self.assertEqual(column.shape, (12,), name)
+
+    def test_the_tree_is_that_of_the_document(self):
+        with open(os.path.join(pl.ROOT, "docs", "schema.md"),
+                  encoding="ascii") as file:
+            text = file.read().split("\n## Sweep\n")[1]
+        drawn, optional = test_schema.document(text)
+        # units are the numbers' own there
+        anything = {"/metrics/<metric>", "/interval/<half>"}
+        self.assertGreater(len(drawn), 20)
+        for more in ((), ("--gpu-hour-cost", 3, "--repeat", 2)):
+            self.sweep(*TRACE, *line(GRID), *more)
+            with h5py.File(self.path("a.h5"), "r") as file:
+                found = test_schema.contents(file)
+            for name, shape in found.items():
+                other = test_schema.drawn_as(name, shape, drawn)
+                self.assertIsNotNone(other, name)
+                want = drawn[other]
+                if other in anything:
+                    self.assertEqual(shape[:3], want[:3])
+                    self.assertIn(shape[3], ("ns", "us", "1e-6", "1e-6/s",
+                                             "token", "page", "byte", "1"))
+                elif want[0] != "group":
+                    self.assertEqual((*shape[:2], shape[2] or None, shape[3]),
+                                     (*want[:2], want[2] or None, want[3]),
+                                     name)
+            for name in drawn:
+                self.assertTrue(
+                    name in found or "<" in name or (not more and any(
+                        name.startswith(o) for o in optional)), name)
+            self.assertEqual(test_schema.errors, [])
 
     def test_what_cannot_be_run_is_an_outcome(self):
         """Of options that do not go together, or too small a pool."""
