@@ -107,7 +107,8 @@ PL_MUST_CHECK pl_status_t pl_cuda_inverse_clear(int32_t *inverse,
                                                 int32_t n_pages,
                                                 pl_cuda_stream_t stream);
 /* places[i] = the position in the request of logical token locations[i] =
- * page * page_tokens + offset, or -1 (also for a negative location). */
+ * page * page_tokens + offset, or -1 (also for a negative location); both at
+ * multiples of 16 bytes. */
 PL_MUST_CHECK pl_status_t pl_cuda_remap(const int32_t *inverse,
                                         int32_t page_tokens,
                                         const int32_t *locations, int64_t n,

@@ -47,14 +47,13 @@ pl_cuda_module_t make_module()
 {
     pl_cuda_module_t module = {};
 
-    module.abi                = PL_CUDA_MODULE_ABI;
-    module.count              = count;
-    module.describe           = describe;
-    module.bench_kernels      = pl_cuda_bench_kernels;
-    module.open_device        = pl_cuda_device_open;
-    module.open_forward       = pl_cuda_open_forward;
-    module.nccl               = &PL_CUDA_NCCL;
-    module.n_synchronizations = pl_cuda_n_synchronizations;
+    module.abi           = PL_CUDA_MODULE_ABI;
+    module.count         = count;
+    module.describe      = describe;
+    module.bench_kernels = pl_cuda_bench_kernels;
+    module.open_device   = pl_cuda_device_open;
+    module.open_forward  = pl_cuda_open_forward;
+    module.nccl          = &PL_CUDA_NCCL;
     return module;
 }
 

@@ -21,7 +21,7 @@ extern "C" {
 
 #define PL_CUDA_MODULE_FILE   "pagelane_cuda.so"
 #define PL_CUDA_MODULE_SYMBOL "pl_cuda_module"
-#define PL_CUDA_MODULE_ABI    3
+#define PL_CUDA_MODULE_ABI    4
 
 typedef struct pl_cuda_about {
     char name[64];
@@ -108,9 +108,6 @@ typedef struct pl_cuda_module {
                                 const pl_log_t *log,
                                 struct pl_forward **forward_p);
     const pl_nccl_ops_t *nccl;
-    /* Calls, so far and on all devices of this process, that made the host wait
-     * for a whole device or stream (for the tests, and PAGELANE_DEBUG). */
-    int64_t (*n_synchronizations)(void);
 } pl_cuda_module_t;
 
 /* The symbol's type. */
