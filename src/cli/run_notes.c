@@ -23,14 +23,14 @@ void pl_run_note_faults(const pl_cli_t *cli, uint64_t happened)
 
         if (is_replaced(texts, i)) {
             pl_log(&cli->log, PL_LOG_WARN,
-                   "--inject %s has no effect: a later one for the same point "
-                   "replaces it",
+                   "option --inject %s has no effect: a later one for the "
+                   "same point replaces it",
                    texts->items[i]);
         } else if ((point < PL_INJECT_POINTS) &&
                    (((happened >> point) & 1) == 0)) {
             pl_log(&cli->log, PL_LOG_WARN,
-                   "--inject %s never happened: the run did not come to that "
-                   "point, at that time, on that rank",
+                   "option --inject %s never happened: the run did not come "
+                   "to that point, at that time, on that rank",
                    texts->items[i]);
         }
     }

@@ -183,8 +183,8 @@ static pl_status_t next_arrival(make_t *make, int32_t i, int64_t *time_ns_p)
     }
     if (make->now_s * NS_PER_S > (double)PL_TRACE_MAX_NS) {
         pl_log(make->log, PL_LOG_ERROR,
-               "--arrivals: the trace lasts more than 285 years; expected a "
-               "larger rate");
+               "option --arrivals: the trace lasts more than 285 years; "
+               "expected a larger rate");
         return PL_ERR_ARGUMENT;
     }
     *time_ns_p = (int64_t)(make->now_s * NS_PER_S + 0.5);

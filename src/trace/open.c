@@ -32,7 +32,7 @@ pl_trace_params_t pl_trace_params_default(void)
 static pl_status_t bad_option(const pl_log_t *log, const char *option,
                               int64_t value, const char *expected)
 {
-    pl_log(log, PL_LOG_ERROR, "--%s %lld: expected %s", option,
+    pl_log(log, PL_LOG_ERROR, "option --%s %lld: expected %s", option,
            (long long)value, expected);
     return PL_ERR_ARGUMENT;
 }
@@ -56,7 +56,7 @@ static pl_status_t check_params(const pl_trace_params_t *params,
     }
     if (!(params->speedup > 0) || !(params->speedup <= 1e9)) {
         pl_log(log, PL_LOG_ERROR,
-               "--speedup %g: expected more than 0 and at most 1e9",
+               "option --speedup %g: expected more than 0 and at most 1e9",
                params->speedup);
         return PL_ERR_ARGUMENT;
     }
@@ -183,17 +183,18 @@ static pl_status_t set_block_tokens(pl_trace_t *trace, int32_t wanted,
         return PL_OK;
     }
     if (trace->reader->has_tokens || !trace->has_prefixes) {
-        pl_log(source->log, PL_LOG_ERROR,
-               "--block-tokens %d: %s holds %s, not block ids; leave the "
-               "option out",
-               (int)wanted, source->name,
-               trace->reader->has_tokens ? "tokens" : "lengths");
+        pl_log(
+            source->log, PL_LOG_ERROR,
+            "option --block-tokens %d: %s holds %s, not block ids; leave the "
+            "option out",
+            (int)wanted, source->name,
+            trace->reader->has_tokens ? "tokens" : "lengths");
         return PL_ERR_ARGUMENT;
     }
     if (wanted > least) {
         pl_log(source->log, PL_LOG_ERROR,
-               "--block-tokens %d: expected at most %d, the tokens a block id "
-               "of %s stands for",
+               "option --block-tokens %d: expected at most %d, the tokens a "
+               "block id of %s stands for",
                (int)wanted, (int)least, source->name);
         return PL_ERR_ARGUMENT;
     }

@@ -179,8 +179,8 @@ static pl_status_t check_passes(const pl_trace_t *trace, int32_t passes,
     }
     if (passes > most) {
         pl_log(source->log, PL_LOG_ERROR,
-               "--passes %d: expected at most %lld for %d requests in %lld s "
-               "of %s; take less with --limit",
+               "option --passes %d: expected at most %lld for %d requests in "
+               "%lld s of %s; take less with --limit",
                (int)passes, (long long)most, (int)trace->n_selected,
                (long long)(pass_ns / 1000000000), source->name);
         return PL_ERR_ARGUMENT;
@@ -217,11 +217,11 @@ pl_status_t pl_trace_select(pl_trace_t *trace, const pl_trace_params_t *params,
     pass_ns           = pl_trace_row(trace, trace->n_selected - 1)->time_ns -
               pl_trace_row(trace, 0)->time_ns;
     if ((double)pass_ns / params->speedup > (double)PL_TRACE_MAX_NS) {
-        pl_log(
-            source->log, PL_LOG_ERROR,
-            "--speedup %g: %lld s of %s become more than 285 years; expected "
-            "a larger one",
-            params->speedup, (long long)(pass_ns / 1000000000), source->name);
+        pl_log(source->log, PL_LOG_ERROR,
+               "option --speedup %g: %lld s of %s become more than 285 years; "
+               "expected a larger one",
+               params->speedup, (long long)(pass_ns / 1000000000),
+               source->name);
         return PL_ERR_ARGUMENT;
     }
     pass_ns = at_speed(params, pass_ns) + PASS_GAP_NS;

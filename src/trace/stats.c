@@ -211,7 +211,7 @@ pl_status_t pl_trace_stats(const pl_trace_t *trace, int32_t page_size,
 
     if (page_size < 1) {
         pl_log(log, PL_LOG_ERROR,
-               "--page-size %d: expected 1 or more tokens a page",
+               "option --page-size %d: expected 1 or more tokens a page",
                (int)page_size);
         return PL_ERR_ARGUMENT;
     }

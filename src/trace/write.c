@@ -184,7 +184,8 @@ static pl_status_t find_writer(const char *name, const pl_log_t *log,
         }
     }
     pl_log(log, PL_LOG_ERROR,
-           "--format %s: expected mooncake, bailian, agentic, csv or tokens",
+           "option --format %s: expected mooncake, bailian, agentic, csv or "
+           "tokens",
            name);
     return PL_ERR_ARGUMENT;
 }
@@ -211,7 +212,7 @@ static pl_status_t choose_size(pl_writing_t *writing,
 
     if ((wanted > 0) && (writer->id_tokens != wanted) && !writer->has_size) {
         pl_log(writing->log, PL_LOG_ERROR,
-               "--id-tokens %d: %s; leave the option out", (int)wanted,
+               "option --id-tokens %d: %s; leave the option out", (int)wanted,
                writer->id_tokens == 0 ? "the format has no ids"
                                       : "ids of the format stand for 16 "
                                         "tokens");

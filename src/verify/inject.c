@@ -211,15 +211,15 @@ static pl_status_t check_rule(size_t p, const pl_inject_rule_t *rule,
 {
     if (points[p].is_control && (rule->rank >= 0)) {
         pl_log(log, PL_LOG_ERROR,
-               "--inject %s: this point is the same on all ranks; leave out "
-               "rank:%d",
+               "option --inject %s: this point is the same on all ranks; "
+               "leave out rank:%d",
                text, (int)rule->rank);
         return PL_ERR_ARGUMENT;
     }
     if (points[p].is_of_disk && (rule->tick > 0)) {
         pl_log(log, PL_LOG_ERROR,
-               "--inject %s: the disk knows no ticks; leave out tick:%" PRId64
-               ", count:K is the K-th time",
+               "option --inject %s: the disk knows no ticks; leave out "
+               "tick:%" PRId64 ", count:K is the K-th time",
                text, rule->tick);
         return PL_ERR_ARGUMENT;
     }
@@ -237,7 +237,7 @@ pl_status_t pl_inject_parse(pl_inject_t *inject, const char *text,
 
     if (p == PL_INJECT_POINTS) {
         pl_log(log, PL_LOG_ERROR,
-               "--inject %s: no such point; there are " POINTS, text);
+               "option --inject %s: no such point; there are " POINTS, text);
         return PL_ERR_ARGUMENT;
     }
     rule = default_rule(points[p].when);
@@ -247,8 +247,8 @@ pl_status_t pl_inject_parse(pl_inject_t *inject, const char *text,
 
         if (!parse_when(when, &rule)) {
             pl_log(log, PL_LOG_ERROR,
-                   "--inject %s: '%.*s' is no time; it may be " WHENS, text,
-                   (int)when.n, when.at);
+                   "option --inject %s: '%.*s' is no time; it may be " WHENS,
+                   text, (int)when.n, when.at);
             return PL_ERR_ARGUMENT;
         }
         has_when = !is_last;
