@@ -137,11 +137,44 @@ static bool read_rows(struct json_object *root, pl_measured_t *measured)
     return found;
 }
 
+/* Of `sim --validate --fit`. */
+static bool read_fit(struct json_object *root, pl_measured_t *measured)
+{
+    struct json_object *object = pl_json_find(root, "fit");
+    pl_fit_t fit               = {0};
+    const struct {
+        const char *key;
+        int32_t *count;
+    } COUNTS[]    = {{"requests", &fit.n_requests},
+                     {"least_input_tokens", &fit.least_input},
+                     {"most_input_tokens", &fit.most_input},
+                     {"least_output_tokens", &fit.least_output},
+                     {"most_output_tokens", &fit.most_output},
+                     {"most_concurrent", &fit.most_concurrent}};
+    bool is_whole = read_rate(pl_json_find(object, "prefill_scale"), 1e6,
+                              &fit.prefill_millionths) &&
+                    read_rate(pl_json_find(object, "decode_scale"), 1e6,
+                              &fit.decode_millionths) &&
+                    (fit.prefill_millionths >= PL_FIT_LEAST) &&
+                    (fit.prefill_millionths <= PL_FIT_MOST) &&
+                    (fit.decode_millionths >= PL_FIT_LEAST) &&
+                    (fit.decode_millionths <= PL_FIT_MOST);
+
+    for (size_t i = 0; i < sizeof(COUNTS) / sizeof(COUNTS[0]); i++) {
+        is_whole &= read_count(object, COUNTS[i].key, COUNTS[i].count);
+    }
+    if (is_whole) {
+        measured->fit = fit;
+    }
+    return is_whole;
+}
+
 static int take_figures(struct json_object *root, pl_measured_t *measured)
 {
     int64_t per_us = 0; /* of the whole top-k, in ps: 10^6 in a us */
     int n          = (read_sizes(root, measured) ? 1 : 0) +
-            (read_rows(root, measured) ? 1 : 0);
+            (read_rows(root, measured) ? 1 : 0) +
+            (read_fit(root, measured) ? 1 : 0);
 
     for (size_t i = 0; i < sizeof(FIGURES) / sizeof(*FIGURES); i++) {
         int64_t *rate = (int64_t *)((char *)measured + FIGURES[i].at);

@@ -17,6 +17,8 @@
  *   "rows" of `bench prefill`: of the longest prompt that is not replicated the
  *   whole time and, of a GPU, where it went (cold_ms, cold_profile_ms); of the
  *   shortest the whole time
+ *   fit of `sim --validate --fit`: what prefill and decode take beside what is
+ *   reckoned, and of which requests that was found (docs/sim.md)
  */
 #ifndef PL_SIM_CALIBRATE_H
 #define PL_SIM_CALIBRATE_H
@@ -36,12 +38,28 @@ typedef struct pl_measured_prompt {
     int64_t part_ns[PL_COST_PARTS]; /* all 0: not told apart */
 } pl_measured_prompt_t;
 
+/* Found by holding simulations against measured requests.  Millionths 0: it was
+ * not. */
+typedef struct pl_fit {
+    int64_t prefill_millionths, decode_millionths; /* all parts of a step */
+    /* What is covered: lengths of prompts and of answers, and requests under
+     * way at the same time at most.  0 requests: nothing is known of that. */
+    int32_t n_requests;
+    int32_t least_input, most_input, least_output, most_output;
+    int32_t most_concurrent;
+} pl_fit_t;
+
+/* Factors that a fit may have, in millionths. */
+#define PL_FIT_LEAST INT64_C(1000)
+#define PL_FIT_MOST  INT64_C(1000000000)
+
 /* FLOP or bytes per microsecond; 0: not measured. */
 typedef struct pl_measured {
     int64_t product, expert, index, attend_fp8, attend_bf16;
     int64_t memory, near, load, backup, fetch, store;
     int64_t topk_ps;                      /* per row and 1,024 scores */
     pl_measured_prompt_t prompt, shorter; /* the longest, and the shortest */
+    pl_fit_t fit;
 } pl_measured_t;
 
 /* PL_OK; PL_ERR_INPUT with one line: the file cannot be read, is no JSON, or

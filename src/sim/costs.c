@@ -516,16 +516,35 @@ static bool is_told_apart(const pl_measured_prompt_t *prompt)
     return told > 0;
 }
 
-pl_status_t pl_costs_derive(const pl_costs_params_t *params,
-                            pl_costs_t *costs_p)
+/* What came out beside measured requests: on top of all else. */
+static void scale_by_fit(const pl_fit_t *fit, pl_costs_t *costs)
+{
+    for (int i = 0; (fit->prefill_millionths > 0) && (i < PL_COST_PARTS); i++) {
+        scale(&costs->prefill[i], fit->prefill_millionths, true);
+        scale(&costs->decode[i], fit->decode_millionths, true);
+    }
+}
+
+static pl_status_t scale_by_prompts(const pl_costs_params_t *params,
+                                    pl_costs_t *costs)
 {
     const pl_measured_t *measured = params->measured;
 
-    PL_TRY(reckon(params, costs_p));
-    if ((measured == NULL) || (measured->prompt.tokens == 0)) {
+    if (measured->prompt.tokens == 0) {
         return PL_OK;
     }
     return is_told_apart(&measured->prompt)
-               ? scale_by_parts(params, &measured->prompt, costs_p)
-               : scale_by_times(params, measured, costs_p);
+               ? scale_by_parts(params, &measured->prompt, costs)
+               : scale_by_times(params, measured, costs);
+}
+
+pl_status_t pl_costs_derive(const pl_costs_params_t *params,
+                            pl_costs_t *costs_p)
+{
+    PL_TRY(reckon(params, costs_p));
+    if (params->measured != NULL) {
+        PL_TRY(scale_by_prompts(params, costs_p));
+        scale_by_fit(&params->measured->fit, costs_p);
+    }
+    return PL_OK;
 }

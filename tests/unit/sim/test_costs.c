@@ -372,6 +372,25 @@ START_TEST(limits_are_read)
 }
 END_TEST
 
+/* On top of whatever was measured: every part of a step by its own factor. */
+START_TEST(a_fit_scales_all_parts)
+{
+    static pl_measured_t measured;
+    pl_costs_t plain, fitted;
+    int64_t context = 32 * 8192;
+
+    prepare("GLM-5.2", "H200", 8);
+    plain                           = derive();
+    measured.fit.prefill_millionths = 2000000;
+    measured.fit.decode_millionths  = 500000;
+    RIG.params.measured             = &measured;
+    fitted                          = derive();
+    WITHIN(seconds(&fitted, 32768), 2 * seconds(&plain, 32768), 1.0001);
+    WITHIN((double)pl_cost_decode_ns(&fitted, 32, context, NULL),
+           0.5 * (double)pl_cost_decode_ns(&plain, 32, context, NULL), 1.0001);
+}
+END_TEST
+
 static TCase *all(void)
 {
     TCase *tcase = tcase_create("costs");
@@ -386,6 +405,7 @@ static TCase *all(void)
     tcase_add_test(tcase, two_lengths_tell_context_from_the_rest);
     tcase_add_test(tcase, a_measured_prompt_scales_its_parts);
     tcase_add_test(tcase, what_is_no_measurement_is_refused);
+    tcase_add_test(tcase, a_fit_scales_all_parts);
     tcase_add_test(tcase, limits_are_read);
     return tcase;
 }
