@@ -42,6 +42,7 @@ static bool decides(const pl_option_t *option, uint32_t verb)
             (strcmp(option->name, "merge") == 0) ||
             (strcmp(option->name, "hardware") == 0) ||
             (strcmp(option->name, "calibrate") == 0) ||
+            (strcmp(option->name, "validate") == 0) ||
             (strcmp(option->name, "storage") == 0) ||
             (strcmp(option->name, "from") == 0));
 }

@@ -376,6 +376,24 @@ static const pl_option_t OPTIONS[] = {
               "--hardware.",
      .verbs = PLANS,
      AT(calibrate)},
+    {.group = "what fits",
+     .name  = "validate",
+     .kind  = PL_OPTION_STRING,
+     .unit  = "file",
+     .help  = "What sglang's bench_serving, `vllm bench serve` or AIPerf "
+              "measured, request by request: those requests are simulated, and "
+              "the prediction is printed beside it. With --trace, prompts are "
+              "those of the trace that was played.",
+     .verbs = PL_VERB_SIM,
+     AT(validate)},
+    {.group = "what fits",
+     .name  = "fit",
+     .kind  = PL_OPTION_STRING,
+     .unit  = "file",
+     .help  = "Write a file for --calibrate, by which the prediction of "
+              "--validate comes out as measured in the median.",
+     .verbs = PL_VERB_SIM,
+     AT(fit)},
     {.group    = "what fits",
      .name     = "materialize",
      .kind     = PL_OPTION_CHOICE,

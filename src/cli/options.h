@@ -130,6 +130,8 @@ typedef struct pl_options {
     /* size, sim */
     char *hardware;      /* a name, or a file */
     char *calibrate;     /* file */
+    char *validate;      /* file */
+    char *fit;           /* file */
     int32_t materialize; /* PL_OPT_MATERIALIZE_ */
     int64_t gpus;
     int64_t cp;             /* GPUs of a group; 0: all */
@@ -190,6 +192,8 @@ typedef struct pl_options {
     int64_t slo_ttft_ns, slo_tpot_ns, slo_e2e_ns; /* of slo_text; 0: no limit */
     /* The same of snapshot_every: one of them is > 0 if it is given. */
     int64_t snapshot_every_requests, snapshot_every_ns;
+    /* In place of those of --calibrate, while they are looked for; 0: not. */
+    int64_t prefill_millionths, decode_millionths;
 } pl_options_t;
 
 const pl_option_table_t *pl_options_table(void);

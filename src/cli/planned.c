@@ -122,6 +122,10 @@ static pl_status_t derive(const pl_options_t *o, const pl_log_t *log,
     if (o->calibrate != NULL) {
         PL_TRY(pl_calibrate_read(o->calibrate, log, &measured));
     }
+    if (o->prefill_millionths > 0) {
+        measured.fit.prefill_millionths = o->prefill_millionths;
+        measured.fit.decode_millionths  = o->decode_millionths;
+    }
     PL_TRY(settle_ep(o, log, &derive));
     if (o->executor == PL_OPT_EXECUTOR_COST) {
         params->layout = layout;

@@ -32,6 +32,7 @@ enum { PROGRESS_S = 5 };
 
 typedef struct run {
     const pl_cli_t *cli;
+    const pl_run_hooks_t *hooks; /* NULL: none */
     pl_trace_t *trace;
     pl_run_params_t params;
     pl_event_log_t **logs; /* [ranks]; those of this process's ranks */
@@ -185,7 +186,8 @@ static pl_status_t run_done(void *context, pl_comm_t *comm,
     if (rank != 0) {
         return PL_OK;
     }
-    PL_TRY(pl_summary_print(run->cli, engine, results));
+    PL_TRY(run->hooks != NULL ? run->hooks->done(run->hooks->context, engine)
+                              : pl_summary_print(run->cli, engine, results));
     pl_run_note_faults(run->cli, happened);
     pl_run_snapshot_tell(&run->snapshot);
     pl_log(&run->cli->log, PL_LOG_INFO, "%.1f s on the wall%s%s",
@@ -209,13 +211,12 @@ static pl_status_t open_trace(run_t *run)
     const pl_log_t *log      = log_of_rank0(run);
     pl_trace_params_t params = pl_trace_params_default();
 
-    if (o->trace == NULL) {
+    if ((o->trace == NULL) && (run->hooks == NULL)) {
         pl_log(log, PL_LOG_ERROR,
                "option --trace is missing; name a file of requests");
         return PL_ERR_ARGUMENT;
     }
     PL_TRY(pl_cli_trace_params(o, log, &params));
-    params.path    = o->trace;
     params.paced   = o->pace == PL_OPT_PACE_TRACE;
     params.max_new = (int32_t)o->max_new;
     params.seed    = (uint64_t)o->seed;
@@ -223,6 +224,11 @@ static pl_status_t open_trace(run_t *run)
         pl_cli_model_trace(&run->model, &params);
     }
     run->params.vocab_size = params.vocab_size;
+    if (run->hooks != NULL) {
+        return run->hooks->open_trace(run->hooks->context, &params, log,
+                                      &run->trace);
+    }
+    params.path = o->trace;
     PL_TRY(pl_trace_open(&params, log, &run->trace));
     if (!pl_trace_has_prefixes(run->trace)) {
         pl_log(log, PL_LOG_WARN,
@@ -504,7 +510,12 @@ static int run_mpi(run_t *run)
 
 int pl_cli_run(const pl_cli_t *cli)
 {
-    run_t run = {.cli = cli};
+    return pl_cli_run_with(cli, NULL);
+}
+
+int pl_cli_run_with(const pl_cli_t *cli, const pl_run_hooks_t *hooks)
+{
+    run_t run = {.cli = cli, .hooks = hooks};
     int exit_status;
 
     clock_gettime(CLOCK_MONOTONIC, &run.started);

@@ -2,8 +2,23 @@
 #ifndef PL_CLI_RUN_H
 #define PL_CLI_RUN_H
 
+#include <pagelane/trace.h>
+
 #include "cli/cli.h"
 #include "exec/run.h"
+
+/* What stands in for parts of a run in one process. */
+typedef struct pl_run_hooks {
+    /* The requests, instead of --trace; `params` without a path. */
+    pl_status_t (*open_trace)(void *context, const pl_trace_params_t *params,
+                              const pl_log_t *log, pl_trace_t **trace_p);
+    /* After a good run, instead of what it prints. */
+    pl_status_t (*done)(void *context, const pl_engine_t *engine);
+    void *context;
+} pl_run_hooks_t;
+
+/* pl_cli_run() with these; NULL: none. */
+int pl_cli_run_with(const pl_cli_t *cli, const pl_run_hooks_t *hooks);
 
 /* What a run came to, on stdout: a table for people, or JSON with vLLM's names.
  * The same bytes for the same trace, seed and configuration. */

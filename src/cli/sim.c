@@ -2,6 +2,7 @@
 #include "cli/sim.h"
 
 #include "cli/exit_status.h"
+#include "cli/validate.h"
 
 /* The run that it is: the engine of every run, with the executor that moves
  * nothing, --cp prefill ranks and --decode-ranks besides. */
@@ -23,6 +24,11 @@ static pl_status_t check(pl_options_t *o, const pl_log_t *log)
                "bf16 or fp8");
         return PL_ERR_ARGUMENT;
     }
+    if ((o->fit != NULL) && (o->validate == NULL)) {
+        pl_log(log, PL_LOG_ERROR,
+               "option --fit: to what? name what was measured with --validate");
+        return PL_ERR_ARGUMENT;
+    }
     return pl_options_check(o, log);
 }
 
@@ -33,5 +39,9 @@ int pl_cli_sim(const pl_cli_t *cli)
 
     make_run(&run);
     status = check(&run.options, &run.log);
-    return status == PL_OK ? pl_cli_run(&run) : pl_status_exit(status);
+    if (status != PL_OK) {
+        return pl_status_exit(status);
+    }
+    return run.options.validate != NULL ? pl_cli_validate(&run)
+                                        : pl_cli_run(&run);
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/hash.h"
+#include "cli/covered.h"
 #include "cli/planned.h"
 #include "cli/report.h"
 #include "cli/run.h"
@@ -14,6 +15,7 @@ typedef struct summary {
     const pl_run_results_t *results;
     pl_metrics_t metrics;
     pl_detail_t detail;
+    pl_covered_t covered;
     uint64_t digest; /* of all requests' KV digests, in order */
     bool has_digest;
     int64_t n_prior; /* of them, of requests that were finished before */
@@ -215,6 +217,7 @@ static pl_status_t print_tables(const summary_t *s)
     PL_TRY(pl_report_times(&s->metrics));
     if (is_simulated(s)) {
         PL_TRY(pl_detail_print(s->cli, s->engine, &s->metrics, &s->detail));
+        pl_covered_print(&s->covered);
     }
     print_verdict(s);
     return PL_OK;
@@ -304,6 +307,7 @@ static pl_status_t print_json(const summary_t *s)
     add_moves(root, s);
     if (is_simulated(s)) {
         pl_detail_json(root, s->cli, s->engine, &s->metrics, &s->detail);
+        pl_covered_json(root, &s->covered);
     }
     if (s->has_digest) {
         pl_json_digest(root, "kv_digest", s->digest);
@@ -321,6 +325,7 @@ pl_status_t pl_summary_print(const pl_cli_t *cli, const pl_engine_t *engine,
 
     PL_TRY(pl_metrics_make(engine, &s.metrics));
     PL_TRY(pl_detail_make(engine, &s.metrics, &slo, &s.detail));
+    PL_TRY(pl_covered_find(cli, engine, &s.covered));
     fold_digests(&s);
     return cli->options.json ? print_json(&s) : print_tables(&s);
 }

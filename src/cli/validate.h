@@ -1,0 +1,40 @@
+/* cli/validate.h - `pagelane sim --validate`: the requests of a benchmark,
+ * simulated, and what comes out beside what was measured.
+ */
+#ifndef PL_CLI_VALIDATE_H
+#define PL_CLI_VALIDATE_H
+
+#include "cli/cli.h"
+#include "cli/covered.h"
+#include "sim/bench.h"
+#include "sim/validate.h"
+
+/* What one simulation came to. */
+typedef struct pl_validation {
+    pl_validate_metric_t metrics[PL_VALIDATE_TIMES];
+    int64_t itl_p50_ns; /* predicted, over all gaps; 0: there are none */
+    pl_covered_t covered;
+} pl_validation_t;
+
+typedef struct pl_validation_report {
+    const pl_bench_t *bench;
+    int64_t n_failed;              /* in the benchmark; left out */
+    int64_t n_unpredicted;         /* that the simulation did not complete */
+    const char *prompts;           /* the trace, or NULL */
+    const char *matched;           /* how requests were found in it */
+    const pl_validation_t *plain;  /* as the options say */
+    const pl_validation_t *fitted; /* with `fit`; NULL: none was asked for */
+    const pl_fit_t *fit;
+    const pl_validate_pair_t *pairs; /* worst first, of the last simulation */
+    size_t n_pairs;
+    int64_t itl_p50_ns; /* measured; 0: there are none */
+} pl_validation_report_t;
+
+/* On stdout, for people or with --json.  PL_OK, PL_ERR_MEMORY, PL_ERR_IO. */
+PL_MUST_CHECK pl_status_t
+pl_validation_print(const pl_cli_t *cli, const pl_validation_report_t *report);
+
+/* `cli` as a simulation has it: checked, ranks set.  The exit status. */
+int pl_cli_validate(const pl_cli_t *cli);
+
+#endif /* PL_CLI_VALIDATE_H */
