@@ -65,9 +65,10 @@ static void put_headline(pl_html_t *page, const pl_report_data_t *data)
 {
     const pl_report_waits_t *w = &data->waits;
     const pl_metrics_t *m      = &data->metrics;
-    int64_t first              = w->queue_ns + w->prefill_ns;
+    int64_t first              = w->queue_ns;
     char headline[TEXT_BYTES], why[2 * TEXT_BYTES], rest[TEXT_BYTES];
 
+    pl_report_add(&first, w->prefill_ns);
     if (m->n_completed == 0) {
         pl_html_headline(page, "No request has completed",
                          "There is nothing to reckon with yet.");
@@ -318,12 +319,19 @@ static void about_lanes(pl_html_t *page, const pl_report_data_t *data)
 static void about_decode(pl_html_t *page, const pl_report_data_t *data)
 {
     const pl_report_waits_t *w = &data->waits;
-    int64_t all   = w->queue_ns + w->prefill_ns + w->transfer_ns + w->decode_ns;
-    int64_t batch = pl_report_number(data, "config", "max_batch");
-    const char *text = pl_report_text(data, "config", "max_batch");
-    int64_t full     = 0;
+    int64_t all                = 0;
+    int64_t batch              = 0;
+    const char *text           = pl_report_text(data, "config", "max_batch");
+    int64_t full               = 0;
 
-    (void)(text != NULL && sscanf(text, "%" SCNd64, &batch) == 1);
+    pl_report_add(&all, w->queue_ns);
+    pl_report_add(&all, w->prefill_ns);
+    pl_report_add(&all, w->transfer_ns);
+    pl_report_add(&all, w->decode_ns);
+    if ((text == NULL) || (sscanf(text, "%" SCNd64, &batch) != 1) ||
+        (batch > INT32_MAX)) {
+        batch = 0; /* no limit that says anything */
+    }
     for (size_t i = 0; i < data->lanes.n; i++) {
         full += data->lanes.running.items[i] >= batch * data->layout.n_homes;
     }
@@ -335,7 +343,7 @@ static void about_decode(pl_html_t *page, const pl_report_data_t *data)
             pl_report_percent(full, (int64_t)data->lanes.n),
             data->layout.n_homes, batch);
     }
-    if (w->transfer_ns * 5 > all) {
+    if (pl_report_percent(w->transfer_ns, all) > 20) {
         say(page, PL_HTML_ADVICE, "Transfers to decode take long.",
             "%.1f %% of a request's time, %.2f ms in the mean.",
             pl_report_percent(w->transfer_ns, all),

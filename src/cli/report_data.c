@@ -1,4 +1,5 @@
 /* A snapshot as a report reads it. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,33 @@ const char *const PL_REPORT_TIER_NAMES[PL_REPORT_TIERS] = {
 double pl_report_percent(int64_t part, int64_t whole)
 {
     return whole > 0 ? 100.0 * (double)part / (double)whole : 0.0;
+}
+
+void pl_report_add(int64_t *sum, int64_t value)
+{
+    if (value > 0) {
+        *sum = value > INT64_MAX - *sum ? INT64_MAX : *sum + value;
+    }
+}
+
+/* Virtual times of a column: from 0 on, never falling, and not so late that
+ * their differences overflow. */
+static pl_status_t check_times(const pl_snapshot_t *snapshot, const char *path,
+                               const pl_snapshot_column_t *times)
+{
+    int64_t before = 0;
+
+    for (size_t i = 0; i < times->rows; i++) {
+        if ((times->items[i] < before) || (times->items[i] > INT64_MAX / 4)) {
+            return pl_snapshot_refuse(snapshot, path,
+                                      "row %zu has %" PRId64
+                                      "; expected times from 0 on that do not "
+                                      "fall",
+                                      i, times->items[i]);
+        }
+        before = times->items[i];
+    }
+    return PL_OK;
 }
 
 /* ---- values ---- */
@@ -99,6 +127,7 @@ static pl_status_t load_lanes(pl_report_data_t *data)
 
     PL_TRY(pl_snapshot_read(data->snapshot, "/lanes/time_ns", PL_ITEM_I64,
                             PL_ANY_ROWS, 0, &lanes->time));
+    PL_TRY(check_times(data->snapshot, "/lanes/time_ns", &lanes->time));
     lanes->n = lanes->time.rows;
     PL_TRY(pl_snapshot_read(data->snapshot, "/lanes/running", PL_ITEM_I32,
                             lanes->n, 0, &lanes->running));
@@ -197,18 +226,19 @@ static int by_time(const void *a, const void *b)
 static void pass(pl_report_waits_t *waits, int64_t ns, int64_t n_waiting,
                  int64_t n_computing)
 {
-    if (n_computing > 0) {
-        waits->behind_prefill_ns += n_waiting * ns;
-        waits->prefill_at_work_ns += ns;
+    if ((n_computing > 0) && (ns > 0)) {
+        pl_report_add(&waits->behind_prefill_ns,
+                      n_waiting > INT64_MAX / ns ? INT64_MAX : n_waiting * ns);
+        pl_report_add(&waits->prefill_at_work_ns, ns);
     }
 }
 
 static void sum_phases(const pl_record_t *r, pl_report_waits_t *waits)
 {
-    waits->queue_ns += r->admitted_ns - r->arrival_ns;
-    waits->prefill_ns += r->first_token_ns - r->admitted_ns;
-    waits->transfer_ns += r->decode_ns - r->first_token_ns;
-    waits->decode_ns += r->finished_ns - r->decode_ns;
+    pl_report_add(&waits->queue_ns, r->admitted_ns - r->arrival_ns);
+    pl_report_add(&waits->prefill_ns, r->first_token_ns - r->admitted_ns);
+    pl_report_add(&waits->transfer_ns, r->decode_ns - r->first_token_ns);
+    pl_report_add(&waits->decode_ns, r->finished_ns - r->decode_ns);
 }
 
 static pl_status_t make_waits(pl_report_data_t *data)
@@ -256,6 +286,8 @@ static pl_status_t load_events(pl_report_data_t *data)
         return PL_OK;
     }
     PL_TRY(pl_events_load(data->snapshot, "report", false, &data->events));
+    PL_TRY(check_times(data->snapshot, "/events/time_ns",
+                       &data->events.fields[PL_FIELD_TIME]));
     data->whole_events = data->events.n_dropped == 0;
     if (!pl_snapshot_has_dataset(data->snapshot, MOVED)) {
         return PL_OK;

@@ -94,6 +94,10 @@ int64_t pl_report_held_by_all(const pl_report_data_t *data, int tier,
 /* 100 part / whole; 0 of nothing. */
 double pl_report_percent(int64_t part, int64_t whole);
 
+/* Add a value >= 0 (less is passed over) to a sum that ends at INT64_MAX: what
+ * stands in a file may be anything. */
+void pl_report_add(int64_t *sum, int64_t value);
+
 /* ---- parts of the page ---- */
 
 void pl_report_put_advice(pl_html_t *page, const pl_report_data_t *data);

@@ -1,6 +1,7 @@
 /* Requests, operations and lanes as trace events in Chrome's JSON format, which
  * ui.perfetto.dev opens. */
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 enum { REQUESTS = 1, OPERATIONS = 2, LANES = 3 };
 
 /* Threads of one link: slices of one thread must not overlap. */
-enum { LINK_THREADS = 100000 };
+enum { LINK_THREADS = 1 << 24 };
 
 typedef struct operation {
     const char *begin, *end; /* kinds of events */
@@ -37,9 +38,14 @@ typedef struct slice {
     int64_t good; /* value of its end */
 } slice_t;
 
-/* The threads of a process, each with the time from which it is free. */
+/* A thread, and the time from which it is free. */
+typedef struct thread {
+    int64_t free_ns, number;
+} thread_t;
+
+/* The threads of a process: a heap, the one that is free first on top. */
 typedef struct threads {
-    PL_ARRAY(int64_t) free_ns;
+    PL_ARRAY(thread_t) heap;
 } threads_t;
 
 typedef struct writer {
@@ -82,20 +88,68 @@ static void name_it(writer_t *w, const char *what, int pid, int64_t tid,
             name);
 }
 
-/* The lowest thread that is free then; taken until to_ns.  -1: no memory. */
+static bool is_before(const thread_t *a, const thread_t *b)
+{
+    return a->free_ns != b->free_ns ? a->free_ns < b->free_ns
+                                    : a->number < b->number;
+}
+
+static void swap(thread_t *a, thread_t *b)
+{
+    thread_t kept = *a;
+
+    *a = *b;
+    *b = kept;
+}
+
+static void sink(threads_t *threads)
+{
+    thread_t *heap = threads->heap.items;
+    size_t n       = threads->heap.n;
+    size_t i       = 0;
+
+    for (;;) {
+        size_t first = i;
+
+        for (size_t child = 2 * i + 1; (child < n) && (child <= 2 * i + 2);
+             child++) {
+            first = is_before(&heap[child], &heap[first]) ? child : first;
+        }
+        if (first == i) {
+            return;
+        }
+        swap(&heap[i], &heap[first]);
+        i = first;
+    }
+}
+
+static void rise(threads_t *threads)
+{
+    thread_t *heap = threads->heap.items;
+
+    for (size_t i = threads->heap.n - 1;
+         (i > 0) && is_before(&heap[i], &heap[(i - 1) / 2]); i = (i - 1) / 2) {
+        swap(&heap[i], &heap[(i - 1) / 2]);
+    }
+}
+
+/* A thread that is free then, or a new one; taken until to_ns.  -1: no memory.
+ */
 static int64_t take_thread(threads_t *threads, int64_t from_ns, int64_t to_ns)
 {
-    size_t i = 0;
+    thread_t *top = threads->heap.items;
+    thread_t made = {.free_ns = to_ns, .number = (int64_t)threads->heap.n};
 
-    while ((i < threads->free_ns.n) && (threads->free_ns.items[i] > from_ns)) {
-        i++;
-    }
-    if (i < threads->free_ns.n) {
-        threads->free_ns.items[i] = to_ns;
-    } else if (PL_ARRAY_PUSH(&threads->free_ns, to_ns) != PL_OK) {
+    if ((threads->heap.n > 0) && (top->free_ns <= from_ns)) {
+        made.number  = top->number;
+        top->free_ns = to_ns;
+        sink(threads);
+    } else if (PL_ARRAY_PUSH(&threads->heap, made) == PL_OK) {
+        rise(threads);
+    } else {
         return -1;
     }
-    return (int64_t)i;
+    return made.number;
 }
 
 /* ---- requests ---- */
@@ -164,7 +218,7 @@ static pl_status_t put_requests(writer_t *w)
     for (int32_t i = 0; i < w->data->n; i++) {
         PL_TRY(put_one_request(w, i));
     }
-    for (size_t i = 0; i < w->requests.free_ns.n; i++) {
+    for (size_t i = 0; i < w->requests.heap.n; i++) {
         char name[64];
 
         (void)snprintf(name, sizeof(name), "place %zu", i);
@@ -282,7 +336,7 @@ static pl_status_t put_slice(writer_t *w, const slice_t *slice)
     if (thread < 0) {
         return PL_ERR_MEMORY;
     }
-    begin(w, "X", OPERATIONS, slice->kind * LINK_THREADS + thread);
+    begin(w, "X", OPERATIONS, (int64_t)slice->kind * LINK_THREADS + thread);
     put_span(w, slice->from_ns, to);
     fprintf(w->file,
             ",\"cat\":\"%s\",\"name\":\"%s\",\"args\":{\"op\":%" PRId64
@@ -306,9 +360,10 @@ static pl_status_t put_operations(writer_t *w)
         PL_TRY(put_slice(w, &w->slices.items[i]));
     }
     for (int kind = 0; kind < N_KINDS; kind++) {
-        for (size_t i = 0; i < w->links[kind].free_ns.n; i++) {
+        for (size_t i = 0; i < w->links[kind].heap.n; i++) {
             name_it(w, "thread_name", OPERATIONS,
-                    kind * LINK_THREADS + (int64_t)i, KINDS[kind].link);
+                    (int64_t)kind * LINK_THREADS + (int64_t)i,
+                    KINDS[kind].link);
         }
     }
     return PL_OK;
@@ -378,9 +433,9 @@ pl_status_t pl_report_perfetto(const pl_report_data_t *data, FILE *file)
     w.thread_of = malloc(((size_t)data->n + 1) * sizeof(*w.thread_of));
     status      = w.thread_of == NULL ? PL_ERR_MEMORY : put_all(&w);
     for (int kind = 0; kind < N_KINDS; kind++) {
-        PL_ARRAY_FREE(&w.links[kind].free_ns);
+        PL_ARRAY_FREE(&w.links[kind].heap);
     }
-    PL_ARRAY_FREE(&w.requests.free_ns);
+    PL_ARRAY_FREE(&w.requests.heap);
     PL_ARRAY_FREE(&w.slices);
     free(w.thread_of);
     return status;

@@ -35,9 +35,12 @@ static void put_phases(pl_html_t *page, const pl_report_data_t *data)
                    {"prefill", w->prefill_ns},
                    {"transfer to decode", w->transfer_ns},
                    {"decode", w->decode_ns}};
-    int64_t all = w->queue_ns + w->prefill_ns + w->transfer_ns + w->decode_ns;
+    int64_t all = 0;
     int64_t n   = data->metrics.n_completed > 0 ? data->metrics.n_completed : 1;
 
+    for (size_t i = 0; i < sizeof(phases) / sizeof(phases[0]); i++) {
+        pl_report_add(&all, phases[i].ns);
+    }
     pl_html_column(table, "phase", "phase", PL_HTML_TEXT, 0);
     pl_html_column(table, "total_ns", "total", PL_HTML_NS, 0);
     pl_html_column(table, "mean_ns", "mean", PL_HTML_NS, 0);
@@ -71,7 +74,7 @@ static void put_parts(pl_html_t *page, const pl_report_data_t *data)
             (void)snprintf(name, sizeof(name), "%s_%s_ns", SIDES[side],
                            pl_cost_part_text((pl_cost_part_t)part));
             ns[part] = pl_report_number(data, "engine", name);
-            all += ns[part];
+            pl_report_add(&all, ns[part]);
         }
         if ((all > 0) && (table == NULL)) {
             table = pl_html_section(page, &section);
@@ -158,7 +161,7 @@ static void put_links(pl_html_t *page, const pl_report_data_t *data)
     pl_html_column(table, "bytes", "bytes", PL_HTML_COUNT, 0);
     pl_html_column(table, "share", "share", PL_HTML_SHARE, 0);
     for (size_t i = 0; i < sizeof(LINKS) / sizeof(LINKS[0]); i++) {
-        all += pl_report_number(data, "engine", LINKS[i].counter);
+        pl_report_add(&all, pl_report_number(data, "engine", LINKS[i].counter));
     }
     for (size_t i = 0; i < sizeof(LINKS) / sizeof(LINKS[0]); i++) {
         int64_t bytes = pl_report_number(data, "engine", LINKS[i].counter);
@@ -194,7 +197,7 @@ static int64_t next_edge(int64_t edge)
                                     39, 47, 56, 68, 82, 100};
     int64_t scale                = 1;
 
-    while (edge >= 100 * scale) {
+    while (edge / 100 >= scale) {
         scale *= 10;
     }
     for (size_t i = 0; i < sizeof(STEPS) / sizeof(STEPS[0]); i++) {

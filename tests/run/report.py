@@ -11,6 +11,7 @@ import html.parser
 import io
 import json
 import os
+import random
 import re
 import shutil
 import sys
@@ -493,6 +494,57 @@ class Files(Case):
         self.assertFalse(os.path.exists(self.path("x")))
 
 
+class Hostile(Case):
+    """A file of which anything may be wrong is reported or refused."""
+
+    def test_columns_of_anything(self):
+        seed = self.options.seed or random.randrange(1 << 30)
+        print("seed", seed, file=sys.stderr)
+        rng = random.Random(seed)
+        names = []
+
+        def note(name, item):
+            if isinstance(item, h5py.Dataset) and item.size and \
+                    item.dtype.kind in "iu" and \
+                    name.split("/")[0] in ("requests", "lanes", "events"):
+                names.append(name)
+        with h5py.File(self.file, "r") as file:
+            file.visititems(note)
+        path, out = self.path("hostile.h5"), self.path("hostile")
+        ended = []
+        for _ in range(self.options.files):
+            shutil.copyfile(self.file, path)
+            with h5py.File(path, "r+") as file:
+                for name in rng.sample(names, 2):
+                    self.spoil(file[name], rng)
+            run = pl.Run(self.program, path, "-o", out + ".html",
+                         "--perfetto", out + ".json", verb="report")
+            ended.append(run.status)
+            self.assertIn(run.status, (0, 3), run)
+            self.assertNotIn("runtime error", run.stderr)
+            if run.status == 3:
+                self.assertEqual(run.stderr.count("\n"), 1, run)
+                continue
+            with open(out + ".json", encoding="ascii") as file:
+                json.load(file)
+            with open(out + ".html", encoding="utf-8") as file:
+                Page(file.read())
+        self.assertIn(0, ended)
+        self.assertIn(3, ended)
+
+    @staticmethod
+    def spoil(column, rng):
+        values = column[...]
+        flat, info = values.reshape(-1), np.iinfo(values.dtype)
+        for _ in range(5):
+            flat[rng.randrange(len(flat))] = rng.choice([
+                info.max, info.min, 0, 1, info.max // 4,
+                rng.randrange(int(info.max))])
+        column[...] = values
+        if "xxh3_64" in column.attrs:
+            del column.attrs["xxh3_64"]
+
+
 class Perfetto(Case):
     """The trace is one that the format's readers take, and adds up."""
 
@@ -702,4 +754,7 @@ class Browser(Case):
 
 
 if __name__ == "__main__":
-    pl.main(__doc__)
+    def add_arguments(parser):
+        parser.add_argument("--seed", type=int, default=0)
+        parser.add_argument("--files", type=int, default=40)
+    pl.main(__doc__, add_arguments)
