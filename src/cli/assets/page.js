@@ -74,6 +74,8 @@
     ctx.save();
     ctx.font = FONT.replace("12px", 12 * ratio + "px");
     ctx.strokeStyle = ctx.fillStyle = css("--soft");
+    ctx.textAlign = "left";
+    ctx.textBaseline = "alphabetic";
     ctx.setLineDash([4 * ratio, 3 * ratio]);
     ctx.lineWidth = ratio;
     for (const mark of marks) {
