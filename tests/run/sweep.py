@@ -276,7 +276,7 @@ class Ranks(Sweep):
 class Killed(Sweep):
     def start(self, ranks):
         """A sweep that has some points of 64."""
-        self.args = [*TRACE, "--passes", 3, *LONG, "--output",
+        self.args = [*TRACE, "--passes", 12, *LONG, "--output",
                      self.path("a.h5")]
         process = subprocess.Popen(
             [self.program, "sweep", *map(str, self.args), "-n", str(ranks)],
@@ -311,7 +311,7 @@ class Killed(Sweep):
             time.sleep(0.5)
 
     def test_resumed_it_is_the_same_file(self):
-        whole = self.run_program(*TRACE, "--passes", 3, *LONG, "--output",
+        whole = self.run_program(*TRACE, "--passes", 12, *LONG, "--output",
                                  self.path("whole.h5"), verb="sweep",
                                  timeout=300)
         for ranks, again in ((1, 1), (2, 2), (2, 1)):
