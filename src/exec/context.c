@@ -33,7 +33,7 @@ static pl_status_t open_tier(pl_exec_t *exec, const pl_store_layout_t *layout,
                              int tier)
 {
     size_t header_bytes = pl_store_n_headers(layout) * sizeof(pl_page_header_t);
-    pl_memory_t kind    = pl_exec_memory(tier);
+    pl_memory_t kind    = pl_exec_memory(exec->comm, tier);
     pl_store_t *store   = &exec->stores[tier];
     void *mem           = NULL;
 
@@ -278,7 +278,8 @@ static pl_status_t poison_places(pl_exec_t *exec, const place_t *places, int n)
     for (int i = 0; i < n; i++) {
         const pl_store_t *store = &exec->stores[places[i].tier];
         int32_t slot            = places[i].slot;
-        bool host = pl_exec_memory(places[i].tier) == PL_MEMORY_HOST;
+        bool host =
+            pl_exec_memory(exec->comm, places[i].tier) == PL_MEMORY_HOST;
 
         for (pl_piece_t at = PL_PIECE_FIRST;
              pl_piece_next(&store->layout, &at);) {

@@ -163,12 +163,14 @@ typedef struct pl_exec_read {
 bool pl_exec_sound(pl_exec_t *exec, const pl_exec_site_t *site, int32_t layer,
                    int which, const pl_exec_read_t *read);
 
-/* The tier's memory, as the device names it. */
-static inline pl_memory_t pl_exec_memory(int tier)
+/* The tier's memory, as the device names it.  Device pages are shared only
+ * where peers open them: shared memory of a CPU counts as a file (`ulimit -f`).
+ */
+static inline pl_memory_t pl_exec_memory(const pl_comm_t *comm, int tier)
 {
     switch (tier) {
     case PL_FREED_DEVICE:
-        return PL_MEMORY_SHARED;
+        return comm->queues ? PL_MEMORY_SHARED : PL_MEMORY_DEVICE;
     case PL_FREED_DECODE:
         return PL_MEMORY_DEVICE;
     default:

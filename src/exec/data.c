@@ -345,8 +345,8 @@ pl_status_t pl_data_expose(pl_executor_t *executor)
         return PL_OK;
     }
     PL_TRY(pl_comm_expose(data->exec.comm, PL_REGION_PAGES,
-                          pl_exec_memory(PL_FREED_DEVICE), store->bytes,
-                          pl_store_bytes(&store->layout)));
+                          pl_exec_memory(data->exec.comm, PL_FREED_DEVICE),
+                          store->bytes, pl_store_bytes(&store->layout)));
     return pl_comm_expose(
         data->exec.comm, PL_REGION_HEADERS, PL_MEMORY_HOST, store->headers,
         pl_store_n_headers(&store->layout) * sizeof(pl_page_header_t));

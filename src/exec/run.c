@@ -149,7 +149,8 @@ static uint64_t tier_bytes(const run_rank_t *run, int32_t n_slots)
 /* Does memory of the machine hold it? */
 static bool is_on_host(const run_rank_t *run, int tier)
 {
-    return run->device->addressable || (pl_exec_memory(tier) == PL_MEMORY_HOST);
+    return run->device->addressable ||
+           (pl_exec_memory(run->comm, tier) == PL_MEMORY_HOST);
 }
 
 /* Tiers of all ranks that share this machine, against what it has left. */
