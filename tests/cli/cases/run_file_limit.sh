@@ -1,6 +1,10 @@
-# Pages of a device are a file that has no name, as peers must find them: a limit
-# on files is one on them.
+# Pages that peers read are a file that has no name: a limit on files is one on
+# them.  Others are memory, and know nothing of it.
 ulimit -f 64
-"$PAGELANE" run --trace "$DATA/mooncake_conversation_slice.jsonl" --limit 1 \
-    --block-tokens 64 --device-pages 4096
-echo "exit status $?"
+for comm in local peer; do
+    "$PAGELANE" run --trace "$DATA/mooncake_conversation_slice.jsonl" \
+        --limit 1 --block-tokens 64 --device-pages 4096 --comm $comm \
+        --log-level warn |
+        tail -n 1
+    echo "exit status ${PIPESTATUS[0]}"
+done
