@@ -110,6 +110,9 @@ static void after_tick(void *context, int rank, const pl_engine_t *engine)
     if (rank == 0) {
         tell_progress(run, engine);
     }
+    if ((run->hooks != NULL) && (run->hooks->tick != NULL)) {
+        run->hooks->tick(run->hooks->context);
+    }
 }
 
 /* A violation's line has a fixed form, without the program's prefix. */
@@ -456,7 +459,7 @@ static double timeout_s(const run_t *run)
     return 1e-9 * (double)run->cli->options.timeout_ns;
 }
 
-static int run_local(run_t *run)
+static pl_status_t run_local(run_t *run)
 {
     pl_status_t status = prepare(run);
 
@@ -472,7 +475,7 @@ static int run_local(run_t *run)
     if (status == PL_OK) {
         status = pl_run_local(&run->params, timeout_s(run));
     }
-    return pl_status_exit(status);
+    return status;
 }
 
 static int run_mpi(run_t *run)
@@ -508,29 +511,49 @@ static int run_mpi(run_t *run)
     return exit_status;
 }
 
-int pl_cli_run(const pl_cli_t *cli)
+static void start(run_t *run)
 {
-    return pl_cli_run_with(cli, NULL);
+    clock_gettime(CLOCK_MONOTONIC, &run->started);
+    run->told = run->started;
 }
 
-int pl_cli_run_with(const pl_cli_t *cli, const pl_run_hooks_t *hooks)
+static void close_run(run_t *run)
 {
-    run_t run = {.cli = cli, .hooks = hooks};
+    for (int64_t i = 0; (run->logs != NULL) && (i < run->cli->options.ranks);
+         i++) {
+        pl_event_log_close(run->logs[i]);
+    }
+    free(run->logs);
+    pl_run_snapshot_close(&run->snapshot);
+    pl_run_storage_close(&run->storage);
+    pl_run_files_close(&run->files);
+    pl_cli_model_close(&run->model);
+    if ((run->hooks == NULL) || !run->hooks->lends_trace) {
+        pl_trace_close(run->trace);
+    }
+    free(run->command);
+    free(run->shared);
+}
+
+int pl_cli_run(const pl_cli_t *cli)
+{
+    run_t run = {.cli = cli};
     int exit_status;
 
-    clock_gettime(CLOCK_MONOTONIC, &run.started);
-    run.told    = run.started;
-    exit_status = cli->world.launched ? run_mpi(&run) : run_local(&run);
-    for (int64_t i = 0; (run.logs != NULL) && (i < cli->options.ranks); i++) {
-        pl_event_log_close(run.logs[i]);
-    }
-    free(run.logs);
-    pl_run_snapshot_close(&run.snapshot);
-    pl_run_storage_close(&run.storage);
-    pl_run_files_close(&run.files);
-    pl_cli_model_close(&run.model);
-    pl_trace_close(run.trace);
-    free(run.command);
-    free(run.shared);
+    start(&run);
+    exit_status =
+        cli->world.launched ? run_mpi(&run) : pl_status_exit(run_local(&run));
+    close_run(&run);
     return exit_status;
+}
+
+pl_status_t pl_cli_run_with(const pl_cli_t *cli, const pl_run_hooks_t *hooks)
+{
+    run_t run = {.cli = cli, .hooks = hooks};
+    pl_status_t status;
+
+    start(&run);
+    status = run_local(&run);
+    close_run(&run);
+    return status;
 }

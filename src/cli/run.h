@@ -9,16 +9,20 @@
 
 /* What stands in for parts of a run in one process. */
 typedef struct pl_run_hooks {
-    /* The requests, instead of --trace; `params` without a path. */
+    /* The requests, instead of --trace; `params` without a path.  With
+     * `lends_trace` they stay the hook's, else the run closes them. */
     pl_status_t (*open_trace)(void *context, const pl_trace_params_t *params,
                               const pl_log_t *log, pl_trace_t **trace_p);
     /* After a good run, instead of what it prints. */
     pl_status_t (*done)(void *context, const pl_engine_t *engine);
     void *context;
+    bool lends_trace;
+    void (*tick)(void *context); /* at the end of each; NULL: nothing */
 } pl_run_hooks_t;
 
-/* pl_cli_run() with these; NULL: none. */
-int pl_cli_run_with(const pl_cli_t *cli, const pl_run_hooks_t *hooks);
+/* pl_cli_run() with these, in this process. */
+PL_MUST_CHECK pl_status_t pl_cli_run_with(const pl_cli_t *cli,
+                                          const pl_run_hooks_t *hooks);
 
 /* What a run came to, on stdout: a table for people, or JSON with vLLM's names.
  * The same bytes for the same trace, seed and configuration. */

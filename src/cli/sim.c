@@ -32,6 +32,15 @@ static pl_status_t check(pl_options_t *o, const pl_log_t *log)
     return pl_options_check(o, log);
 }
 
+pl_status_t pl_cli_sim_with(const pl_cli_t *cli, const pl_run_hooks_t *hooks)
+{
+    pl_cli_t run = *cli;
+
+    make_run(&run);
+    PL_TRY(check(&run.options, &run.log));
+    return pl_cli_run_with(&run, hooks);
+}
+
 int pl_cli_sim(const pl_cli_t *cli)
 {
     pl_cli_t run = *cli;

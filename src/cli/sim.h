@@ -5,7 +5,12 @@
 
 #include "cli/cli.h"
 #include "cli/json.h"
+#include "cli/run.h"
 #include "sim/detail.h"
+
+/* A simulation by cli->options, which are not checked yet, with these hooks. */
+PL_MUST_CHECK pl_status_t pl_cli_sim_with(const pl_cli_t *cli,
+                                          const pl_run_hooks_t *hooks);
 
 /* Tables on stdout.  PL_OK, PL_ERR_MEMORY, PL_ERR_IO. */
 PL_MUST_CHECK pl_status_t pl_detail_print(const pl_cli_t *cli,

@@ -1,8 +1,6 @@
 #include "cli/sweep_point.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,14 +9,10 @@
 #include <pagelane/trace.h>
 
 #include "base/text.h"
-#include "cli/hardware.h"
 #include "cli/json.h"
-#include "cli/planned.h"
 #include "cli/report.h"
-#include "cli/run_storage.h"
 #include "cli/sim.h"
 #include "cli/trace_file.h"
-#include "exec/run.h"
 #include "sim/sweep.h"
 
 /* Requests, as some options have them. */
@@ -40,12 +34,9 @@ typedef PL_ARRAY(pl_sweep_value_t) values_t;
 
 typedef struct trial {
     pl_sweep_lab_t *lab;
-    pl_cli_t cli;   /* of a simulation: its options, and a log that keeps */
-    char said[512]; /* its first error */
-    pl_model_config_t model;
-    pl_run_storage_t storage;
-    pl_run_params_t params;
-    atomic_uint_fast64_t happened;
+    pl_cli_t cli;      /* of a simulation: its options, and a log that keeps */
+    char said[512];    /* its first error */
+    pl_trace_t *trace; /* borrowed */
     values_t values;
 } trial_t;
 
@@ -177,7 +168,11 @@ static void keep_first_error(void *context, pl_log_level_t level,
     }
 }
 
-/* The simulation of a point, as `pagelane sim` would have it. */
+static const pl_verb_t SIM      = {.name = "sim", .bit = PL_VERB_SIM};
+static const char *const LINE[] = {"pagelane", "sim", NULL};
+
+/* The simulation of a point, as `pagelane sim` would have it: all its options
+ * come from the grid, none from a line. */
 static pl_status_t open_trial(pl_sweep_lab_t *lab, size_t index, trial_t *trial)
 {
     pl_options_t *o = &trial->cli.options;
@@ -186,12 +181,12 @@ static pl_status_t open_trial(pl_sweep_lab_t *lab, size_t index, trial_t *trial)
     trial->cli     = *lab->cli;
     trial->cli.log = (pl_log_t){
         .write = keep_first_error, .context = trial, .level = PL_LOG_ERROR};
-    *o = (pl_options_t){0};
+    trial->cli.verb = &SIM;
+    trial->cli.argc = 2;
+    trial->cli.argv = (char **)(uintptr_t)LINE;
+    *o              = (pl_options_t){0};
     PL_TRY(pl_grid_point(lab->cli->grid, &lab->cli->options, index, o));
-    o->executor      = PL_OPT_EXECUTOR_COST;
-    o->comm          = PL_OPT_COMM_LOCAL;
-    o->ranks         = (o->cp == 0 ? 1 : o->cp) + o->decode_ranks;
-    trial->cli.world = (pl_cli_world_t){.size = 1};
+    o->log_level = PL_LOG_ERROR; /* of its progress nothing is told */
     return PL_OK;
 }
 
@@ -199,19 +194,6 @@ static void close_trial(trial_t *trial)
 {
     PL_ARRAY_FREE(&trial->values);
     pl_options_free(&trial->cli.options);
-}
-
-static pl_status_t check_trial(trial_t *trial)
-{
-    pl_options_t *o = &trial->cli.options;
-
-    if ((o->hardware != NULL) && (o->kv_dtype == PL_OPT_KV_F32)) {
-        pl_log(&trial->cli.log, PL_LOG_ERROR,
-               "option --kv-dtype f32: engines keep KV in fewer bytes; give "
-               "bf16 or fp8");
-        return PL_ERR_ARGUMENT;
-    }
-    return pl_options_check(o, &trial->cli.log);
 }
 
 /* Is it the point's own, not the program's? */
@@ -223,91 +205,24 @@ static bool is_outcome(pl_status_t status)
 
 /* ---- the run ---- */
 
-static const pl_request_t *get_request(void *context, int32_t i)
-{
-    return pl_trace_request(context, i);
-}
-
-static void get_page_keys(void *context, int32_t i, int32_t page_tokens,
-                          int32_t first, int32_t n, pl_page_key_t *keys)
-{
-    pl_trace_page_keys(context, i, page_tokens, first, n, keys);
-}
-
-static void after_tick(void *context, int rank, const pl_engine_t *engine)
+static pl_status_t lend_trace(void *context, const pl_trace_params_t *params,
+                              const pl_log_t *log, pl_trace_t **trace_p)
 {
     const trial_t *trial = context;
 
-    (void)rank;
-    (void)engine;
+    (void)params; /* those that it was read with */
+    (void)log;
+    *trace_p = trial->trace;
+    return PL_OK;
+}
+
+static void after_tick(void *context)
+{
+    const trial_t *trial = context;
+
     if (trial->lab->tick != NULL) {
         trial->lab->tick(trial->lab->context);
     }
-}
-
-static int32_t pages_of(int64_t option)
-{
-    return option == PL_OPTION_UNLIMITED ? PL_PAGES_UNLIMITED : (int32_t)option;
-}
-
-static pl_engine_config_t engine_config(const pl_options_t *o)
-{
-    pl_engine_config_t config = {
-        .n_prefill             = (int)(o->ranks - o->decode_ranks),
-        .n_decode              = (int)o->decode_ranks,
-        .page_tokens           = (int32_t)o->page_size,
-        .chunk_tokens          = (int32_t)o->chunk,
-        .ownership             = o->ownership,
-        .device_pages          = pages_of(o->device_pages),
-        .host_pages            = pages_of(o->host_pages),
-        .decode_pages          = pages_of(o->decode_pages),
-        .decode_host_pages     = pages_of(o->decode_host_pages),
-        .write_policy          = (pl_write_policy_t)o->write_policy,
-        .hot_threshold         = (uint32_t)o->hot_threshold,
-        .load_threshold_tokens = (int32_t)o->load_threshold,
-        .evict                 = pl_policy_at(o->evict),
-        .max_batch             = (int32_t)o->max_batch,
-        .explore               = (int32_t)o->explore,
-        .seed                  = (uint64_t)o->seed,
-        .costs                 = pl_costs_builtin(),
-    };
-
-    return config;
-}
-
-static pl_status_t collect(void *context, pl_comm_t *comm,
-                           const pl_engine_t *engine,
-                           const pl_run_results_t *results);
-
-static pl_status_t fill_params(trial_t *trial, pl_trace_t *trace)
-{
-    const pl_options_t *o            = &trial->cli.options;
-    const pl_option_strings_t *texts = &o->inject;
-    pl_run_params_t *params          = &trial->params;
-
-    *params = (pl_run_params_t){
-        .engine   = engine_config(o),
-        .source   = {trace, pl_trace_count(trace), get_request, get_page_keys},
-        .executor = "cost",
-        .verify   = PL_VERIFY_OFF,
-        .layout   = pl_store_layout_stamp((int32_t)o->page_size,
-                                          (int32_t)o->stamp_layers,
-                                          (int32_t)o->stamp_row_bytes, 0),
-        .vocab_size   = pl_trace_params_default().vocab_size,
-        .observer     = {after_tick, trial},
-        .done         = collect,
-        .done_context = trial,
-        .log          = &trial->cli.log};
-    trial->storage =
-        (pl_run_storage_t){.cli = &trial->cli, .log = &trial->cli.log};
-    params->inject.happened = &trial->happened;
-    PL_TRY(pl_cli_plan(o, &trial->cli.log, &trial->model, params));
-    PL_TRY(pl_run_storage_sizes(&trial->storage, params));
-    for (size_t i = 0; i < texts->n; i++) {
-        PL_TRY(
-            pl_inject_parse(&params->inject, texts->items[i], &trial->cli.log));
-    }
-    return PL_OK;
 }
 
 /* ---- numbers ---- */
@@ -406,26 +321,23 @@ static void add_lanes(json_object *object, const pl_engine_t *engine)
     pl_json_integer(object, "ticks", pl_engine_counters(engine)->ticks);
 }
 
-static pl_status_t collect(void *context, pl_comm_t *comm,
-                           const pl_engine_t *engine,
-                           const pl_run_results_t *results)
+static pl_status_t collect(void *context, const pl_engine_t *engine)
 {
-    trial_t *trial        = context;
-    const pl_options_t *o = &trial->cli.options;
-    pl_slo_t slo          = {.ttft_ns = o->slo_ttft_ns,
-                             .tpot_ns = o->slo_tpot_ns,
-                             .e2e_ns  = o->slo_e2e_ns};
-    pl_metrics_t metrics  = {0};
-    pl_detail_t detail    = {0};
+    trial_t *trial                   = context;
+    const pl_engine_config_t *config = pl_engine_config(engine);
+    pl_slo_t slo                     = {0};
+    pl_metrics_t metrics             = {0};
+    pl_detail_t detail               = {0};
     json_object *object;
     pl_status_t status;
 
-    (void)comm;
-    (void)results;
+    if (trial->cli.options.slo_text != NULL) {
+        (void)pl_slo_parse(trial->cli.options.slo_text, &slo); /* checked */
+    }
     PL_TRY(pl_metrics_make(engine, &metrics));
     PL_TRY(pl_detail_make(engine, &metrics, &slo, &detail));
     object = json_object_new_object();
-    pl_json_integer(object, "gpus", o->ranks);
+    pl_json_integer(object, "gpus", config->n_prefill + config->n_decode);
     pl_report_json(object, &metrics);
     add_broken(object, engine, &slo);
     pl_detail_json(object, &trial->cli, engine, &metrics, &detail);
@@ -442,7 +354,11 @@ static pl_status_t run_seed(pl_sweep_lab_t *lab, size_t index, int32_t seed,
 {
     const shared_trace_t *shared = NULL;
     pl_options_t *o              = &trial->cli.options;
-    pl_status_t status;
+    pl_run_hooks_t hooks         = {.open_trace  = lend_trace,
+                                    .done        = collect,
+                                    .context     = trial,
+                                    .lends_trace = true,
+                                    .tick        = after_tick};
 
     *ran_p = false;
     PL_TRY(open_trial(lab, index, trial));
@@ -451,12 +367,9 @@ static pl_status_t run_seed(pl_sweep_lab_t *lab, size_t index, int32_t seed,
     }
     o->seed += seed;
     PL_TRY(find_trace(lab, o, &shared));
-    *ran_p = true; /* from here on it is the point's own */
-    status = check_trial(trial);
-    if (status == PL_OK) {
-        status = fill_params(trial, shared->trace);
-    }
-    return status == PL_OK ? pl_run_local(&trial->params, 1) : status;
+    *ran_p       = true; /* from here on it is the point's own */
+    trial->trace = shared->trace;
+    return pl_cli_sim_with(&trial->cli, &hooks);
 }
 
 static bool is_same(const values_t *a, const values_t *b)
@@ -570,7 +483,7 @@ pl_status_t pl_sweep_lab_estimate(pl_sweep_lab_t *lab, size_t index,
     if (status == PL_OK) {
         status = find_trace(lab, o, &shared);
     }
-    if ((status == PL_OK) && (check_trial(trial) == PL_OK)) {
+    if (status == PL_OK) {
         estimate =
             pl_sweep_estimate(pl_trace_count(shared->trace),
                               shared->prompt_tokens, (int32_t)o->page_size);

@@ -23,7 +23,7 @@ PL_MUST_CHECK pl_status_t pl_sweep_lab_open(const pl_cli_t *cli,
                                             pl_sweep_lab_t **lab_p);
 void pl_sweep_lab_close(pl_sweep_lab_t *lab); /* NULL is allowed */
 
-/* How long a point takes (sim/sweep.h); 0: it cannot be run.  The same on every
+/* How long a point takes (sim/sweep.h), if it can be run.  The same on every
  * rank.  Reads the trace.  PL_ERR_ARGUMENT, PL_ERR_INPUT (the trace),
  * PL_ERR_MEMORY. */
 PL_MUST_CHECK pl_status_t pl_sweep_lab_estimate(pl_sweep_lab_t *lab,

@@ -255,9 +255,10 @@ static pl_status_t hold_against(void *context, const pl_engine_t *engine)
 
 static int simulate(validating_t *v)
 {
-    pl_run_hooks_t hooks = {open_played, hold_against, v};
+    pl_run_hooks_t hooks = {
+        .open_trace = open_played, .done = hold_against, .context = v};
 
-    return pl_cli_run_with(&v->cli, &hooks);
+    return pl_status_exit(pl_cli_run_with(&v->cli, &hooks));
 }
 
 /* ---- the fit ---- */
