@@ -76,21 +76,6 @@ def hashes(paths):
     return found
 
 
-def family(pid):
-    """A process and all below it, children first."""
-    below = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            with contextlib.suppress(OSError):
-                with open(f"/proc/{entry}/stat") as file:
-                    parent = file.read().rpartition(")")[2].split()[1]
-                below.setdefault(int(parent), []).append(int(entry))
-    found = [pid]
-    for one in found:
-        found += below.get(one, [])
-    return found[::-1]
-
-
 def is_alive(pid):
     try:
         with open(f"/proc/{pid}/stat") as file:
@@ -287,7 +272,7 @@ class Killed(Broken):
         """One rank, or all of them and mpirun; False: it was too late."""
         run = self.start(c, comm, *more)
         time.sleep(rng.uniform(0, 0.4 if comm == "mpi" else 0.2))
-        pids = family(run.pid)
+        pids = pl.family(run.pid)
         ranks = [pid for pid in pids if self.is_rank(pid)]
         if not whole:
             ranks = rng.sample(ranks, min(len(ranks), 1))
@@ -392,7 +377,7 @@ class Killed(Broken):
                          "rank.stall@rank:1,tick:9")
         ranks = {}
         while len(ranks) < 2:
-            pids = family(run.pid)
+            pids = pl.family(run.pid)
             ranks = {self.rank_of(pid): pid for pid in pids
                      if self.is_rank(pid)}
         time.sleep(0.5)  # both are in their run

@@ -21,7 +21,7 @@ import numpy as np  # noqa: E402
 import pagelane_run as pl  # noqa: E402
 from pagelane_run import MPIRUN, lanes, launch  # noqa: E402
 from determinism import content  # noqa: E402
-from kills import family, is_alive  # noqa: E402
+from kills import is_alive  # noqa: E402
 
 TINY = os.path.join(pl.ROOT, "examples", "glm-tiny")
 STAMP = [*pl.SMALL, "--verify", "full"]
@@ -171,7 +171,7 @@ class Killed(Peers):
             below, ranks = [], []
             while run.poll() is None and len(ranks) < 3:
                 time.sleep(0.01)
-                below = family(run.pid)
+                below = pl.family(run.pid)
                 ranks = self.ranks_of(below)
             time.sleep(rng.uniform(0.2, 1.5))
             os.kill(rng.choice(ranks), signal.SIGKILL)

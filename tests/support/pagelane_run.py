@@ -3,6 +3,7 @@
 Snapshots need h5py, so /usr/bin/python3 on Debian.
 """
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -34,6 +35,21 @@ MPIRUN = dict(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
               OMPI_MCA_btl_base_warn_component_unused="0",
               OMPI_MCA_btl_vader_single_copy_mechanism="none",
               OMPI_MCA_orte_execute_quiet="1")
+
+
+def family(pid):
+    """A process and all below it, children first."""
+    below = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with contextlib.suppress(OSError):
+                with open(f"/proc/{entry}/stat") as file:
+                    parent = file.read().rpartition(")")[2].split()[1]
+                below.setdefault(int(parent), []).append(int(entry))
+    found = [pid]
+    for one in found:
+        found += below.get(one, [])
+    return found[::-1]
 
 
 def lanes(c, d, device, host):
