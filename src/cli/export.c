@@ -8,7 +8,7 @@
 #include "cli/cli.h"
 #include "cli/frame.h"
 #include "cli/json.h"
-#include "store/file.h"
+#include "cli/output_file.h"
 
 /* A table: a group of columns, or (values) the values beside groups. */
 typedef struct table {
@@ -368,29 +368,6 @@ static pl_status_t check_output(const export_t *x, const char *path)
     return PL_OK;
 }
 
-/* The file is there whole, or as it was before. */
-static pl_status_t publish(const export_t *x, const char *path,
-                           const char *bytes, size_t n)
-{
-    const pl_log_t *log = &x->cli->log;
-    char *partial       = NULL;
-    pl_status_t status;
-
-    PL_TRY(pl_file_partial(path, log, &partial));
-    status = pl_file_write(partial, bytes, n, NULL, 0, log);
-    if (status == PL_OK) {
-        status = pl_file_sync(partial, log);
-    }
-    if (status == PL_OK) {
-        status = pl_file_publish(partial, path, log);
-    }
-    if (status != PL_OK) {
-        pl_file_discard(partial);
-    }
-    free(partial);
-    return status;
-}
-
 static pl_status_t put_to_file(export_t *x, const char *path)
 {
     char *bytes = NULL;
@@ -411,7 +388,7 @@ static pl_status_t put_to_file(export_t *x, const char *path)
         status = PL_ERR_MEMORY;
     }
     if (status == PL_OK) {
-        status = publish(x, path, bytes, n);
+        status = pl_output_publish(&x->cli->log, path, bytes, n);
     }
     free(bytes);
     return status;

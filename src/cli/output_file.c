@@ -29,8 +29,8 @@ static pl_status_t check(const pl_cli_t *cli, const char *option,
     return PL_OK;
 }
 
-static pl_status_t publish(const pl_log_t *log, const char *path,
-                           const char *bytes, size_t n)
+pl_status_t pl_output_publish(const pl_log_t *log, const char *path,
+                              const char *bytes, size_t n)
 {
     char *partial = NULL;
     pl_status_t status;
@@ -76,7 +76,7 @@ pl_status_t pl_output_write(const pl_cli_t *cli, const char *option,
         status = PL_ERR_MEMORY;
     }
     if (status == PL_OK) {
-        status = publish(&cli->log, path, bytes, n);
+        status = pl_output_publish(&cli->log, path, bytes, n);
     }
     free(bytes);
     return status;

@@ -18,4 +18,10 @@ PL_MUST_CHECK pl_status_t pl_output_write(const pl_cli_t *cli,
                                           const char *option, const char *path,
                                           pl_output_put_t put, void *context);
 
+/* n bytes into `path`: the file is there whole, or as it was before.
+ * PL_ERR_MEMORY, PL_ERR_IO. */
+PL_MUST_CHECK pl_status_t pl_output_publish(const pl_log_t *log,
+                                            const char *path, const char *bytes,
+                                            size_t n);
+
 #endif /* PL_CLI_OUTPUT_FILE_H */
