@@ -48,6 +48,15 @@ typedef enum pl_prefetch {
     PL_PREFETCH_TIMEOUT
 } pl_prefetch_t;
 
+/* Of several engines that share a trace, what one does (engine/port.h). */
+typedef enum pl_role {
+    PL_ROLE_WHOLE,
+    PL_ROLE_PREFILL,
+    PL_ROLE_DECODE
+} pl_role_t;
+
+struct pl_engine_port;
+
 typedef struct pl_engine_config {
     int n_prefill;        /* C */
     int n_decode;         /* D; 0: decode runs on the prefill ranks */
@@ -78,6 +87,9 @@ typedef struct pl_engine_config {
     uint64_t seed;       /* of explore */
     pl_costs_t costs;
     int64_t page_bytes; /* of one page, all layers and stores: for the costs */
+    pl_role_t role;     /* WHOLE without a port */
+    const struct pl_engine_port *port; /* borrowed; NULL: it takes its requests
+                                          itself, and nobody is told */
 } pl_engine_config_t;
 
 /* Why prompt tokens were computed although somebody might have hoped not.  Each
