@@ -9,7 +9,11 @@
  *
  * A transfer gets the lesser of its share of what its prefill instance can send
  * and of what its home can receive, each divided evenly among the transfers
- * under way there.
+ * under way there.  Shares change only when one starts or ends; the last byte
+ * arrives a latency after it was sent.
+ *
+ * At the same time transfers end first, then requests arrive, then instances
+ * go on, the lowest number first: prefill before decode.
  *
  * Integers only, ties by number: the same on every machine.
  */
@@ -48,8 +52,8 @@ const char *pl_router_text(pl_router_t router);
 const char *pl_router_words(pl_router_t router);
 
 typedef struct pl_fleet_params {
-    /* Of each prefill instance: its tiers and policies, n_decode 0.  Port and
-     * role are the fleet's to fill. */
+    /* Of each prefill instance: its tiers and policies, n_decode 0, no skip.
+     * Port and role are the fleet's to fill. */
     pl_engine_config_t prefill;
     /* Of each decode instance: n_decode homes and their pools. */
     pl_engine_config_t decode;
@@ -58,7 +62,7 @@ typedef struct pl_fleet_params {
     pl_engine_source_t source;
     pl_router_t router;
     uint64_t seed; /* of router random */
-    /* What one prefill instance sends at most, and one home receives. */
+    /* What one prefill instance sends at most, and one home receives; >= 1. */
     int64_t send_bytes_per_us, receive_bytes_per_us;
     int64_t link_latency_ns;
     void (*tick)(void *context); /* at the end of each tick of any instance;
@@ -68,36 +72,54 @@ typedef struct pl_fleet_params {
 
 typedef struct pl_fleet pl_fleet_t; /* opaque */
 
-/* A request, wherever it was: pl_record_t is what all its instances say
- * together (home: of the decode instance, from 0). */
+/* A request, wherever it was.  Of pl_record_t
+ *   its first prefill says: admitted, first token, hits, misses, cut pages;
+ *   decode: decode_ns (the first), finished, generated tokens;
+ *   all instances together: preemptions, reentries, readmissions.
+ * Ticks are those of the instance that says so; home: of the decode instance,
+ * from 0. */
 typedef struct pl_fleet_record {
     pl_record_t record;
-    int32_t prefill, decode; /* instances that had it last; -1: none */
+    int32_t prefill, decode; /* instances that had it last, as they are numbered
+                                below; -1: none */
 } pl_fleet_record_t;
 
-/* What an instance was like, over the fleet's duration. */
+/* What an instance was like, to the end of the run.  A prompt waits where it is
+ * prefilled until its first chunk; where it is decoded, until the first step
+ * after it has come.  Who re-enters comes as a new one. */
 typedef struct pl_fleet_usage {
-    int64_t requests;              /* that it got */
-    int64_t prompt_tokens;         /* of these */
-    int64_t computed_tokens;       /* prefill */
-    int64_t prefill_ns, decode_ns; /* in which it computed one or the other */
-    int64_t steps;                 /* decode steps of requests */
-    int64_t most_waiting;          /* prompts that waited at the same time */
-    int64_t waiting_ns;            /* sum over its prompts, until admitted */
-    int64_t sent_bytes, received_bytes;
-    int64_t link_ns; /* in which any transfer of its was under way */
+    int64_t requests;        /* that came */
+    int64_t prompt_tokens;   /* of these */
+    int64_t computed_tokens; /* by its chunks */
+    int64_t steps;           /* decode steps, one token of one request each */
+    int64_t prefill_ns;      /* in which it computed chunks */
+    int64_t decode_ns;    /* decode steps: of the longest home of each tick */
+    int64_t waiting_ns;   /* sum over all that waited.  Over the run's
+                             duration: the mean length of its queue */
+    int64_t refused_ns;   /* of these: prefill, while no home had room for
+                             the first in the queue */
+    int64_t most_waiting; /* at the same time */
+    int64_t refusals;     /* prefill: how often no home had room */
+    int64_t sent_bytes, received_bytes; /* over the links between instances */
+    int64_t link_ns; /* in which any transfer of its had a share of a link */
 } pl_fleet_usage_t;
 
-/* What kept requests waiting the longest, over all of them. */
+/* What kept requests waiting, summed over all of them.  The longest of these
+ * says which side limits. */
 typedef struct pl_fleet_waits {
-    int64_t for_prefill_ns;  /* in a queue, while a home had room */
-    int64_t for_decode_ns;   /* in a queue, refused for want of a home */
-    int64_t for_transfer_ns; /* first token to start of decode */
+    int64_t for_prefill_ns;  /* in a queue for their first chunk, while there
+                                was a home */
+    int64_t for_decode_ns;   /* in a queue while there was none */
+    int64_t for_transfer_ns; /* from prefilled to delivered */
+    int64_t for_batch_ns;    /* from there to the first step: for the end of the
+                                step under way and a place in the batch */
 } pl_fleet_waits_t;
 
 /* All instances, with nothing done yet.  Params are copied; what they point at
- * is borrowed.  PL_OK; PL_ERR_ARGUMENT; PL_ERR_RESOURCE with one line (a prompt
- * that fits no instance); PL_ERR_MEMORY. */
+ * is borrowed.  PL_OK; PL_ERR_ARGUMENT with one line (an eviction policy that
+ * reads the trace ahead, and several prefill instances: none of them knows what
+ * comes to it); PL_ERR_RESOURCE with one line (a prompt that fits no instance);
+ * PL_ERR_MEMORY. */
 PL_MUST_CHECK pl_status_t pl_fleet_open(const pl_fleet_params_t *params,
                                         const pl_log_t *log,
                                         pl_fleet_t **fleet_p);
