@@ -93,7 +93,8 @@ static pl_status_t settle_ep(const pl_options_t *o, const pl_log_t *log,
                o->ep, experts);
         return PL_ERR_ARGUMENT;
     }
-    p->ep = (int32_t)(ep < experts ? ep : experts);
+    p->prefill_ep = (int32_t)(ep < experts ? ep : experts);
+    p->decode_ep  = p->prefill_ep;
     return PL_OK;
 }
 
@@ -110,6 +111,7 @@ static pl_status_t derive(const pl_options_t *o, const pl_log_t *log,
         .measured   = &measured,
         .n_prefill  = e->n_prefill,
         .n_decode   = e->n_decode,
+        .decode_tp  = 1,
         .replicated = e->ownership.kind == PL_OWNERSHIP_REPLICATED,
         .ahead      = o->materialize == PL_OPT_MATERIALIZE_AHEAD,
         .kv_dtype   = (pl_kv_dtype_t)o->kv_dtype,

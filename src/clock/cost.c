@@ -91,6 +91,7 @@ pl_costs_t pl_costs_builtin(void)
 /* What a step has to do on its busiest rank. */
 typedef struct load {
     int64_t rows;
+    int64_t expert_rows; /* of all GPUs that share the experts */
     /* so many times so many tokens to look back on, and to attend to */
     int64_t times, context, keys;
     int64_t view;   /* tokens */
@@ -126,10 +127,10 @@ static int64_t floor_ns(const pl_costs_t *costs, const load_t *load,
     if ((part != PL_COST_EXPERT) || (costs->n_experts == 0)) {
         return all_ns;
     }
-    return (int64_t)((uint64_t)all_ns * (uint64_t)pl_cost_taken(
-                                            costs->n_experts,
-                                            costs->row_experts,
-                                            load->rows * costs->expert_ranks) >>
+    return (int64_t)((uint64_t)all_ns *
+                         (uint64_t)pl_cost_taken(costs->n_experts,
+                                                 costs->row_experts,
+                                                 load->expert_rows) >>
                      32);
 }
 
@@ -200,12 +201,13 @@ int64_t pl_cost_chunk_ns(const pl_costs_t *costs, int n_ranks, int32_t n_before,
     /* The busiest rank; context in the middle of the chunk. */
     int64_t view  = (int64_t)n_before + n_tokens;
     int64_t share = (n_tokens + n_ranks - 1) / n_ranks;
-    load_t load   = {.rows      = share,
-                     .times     = share,
-                     .context   = (int64_t)n_before + n_tokens / 2,
-                     .keys      = mean_keys(n_before, n_tokens, costs->topk),
-                     .view      = view,
-                     .is_scored = view > costs->topk};
+    load_t load   = {.rows        = share,
+                     .expert_rows = share * costs->prefill_ep,
+                     .times       = share,
+                     .context     = (int64_t)n_before + n_tokens / 2,
+                     .keys        = mean_keys(n_before, n_tokens, costs->topk),
+                     .view        = view,
+                     .is_scored   = view > costs->topk};
 
     return sum_parts(costs, costs->prefill, &load, parts_ns);
 }
@@ -230,7 +232,10 @@ int64_t pl_cost_decode_ns(const pl_costs_t *costs, int32_t n_running,
 {
     int64_t mean = n_running == 0 ? 0 : context_tokens / n_running;
     int64_t keys = mean < costs->topk ? mean : costs->topk;
-    load_t load  = {.rows      = n_running,
+    int64_t tp   = costs->decode_tp > 0 ? costs->decode_tp : 1;
+    load_t load  = {.rows = n_running,
+                    .expert_rows =
+                        ((int64_t)n_running * costs->decode_ep + tp - 1) / tp,
                     .times     = 1,
                     .context   = context_tokens / 1024 * 1024,
                     .keys      = keys * n_running,

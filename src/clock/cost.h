@@ -34,6 +34,7 @@ typedef enum pl_link {
     X(PL_COST_ATTEND, "attend", "sparse attention")                            \
     X(PL_COST_EXPERT, "expert", "experts")                                     \
     X(PL_COST_EXCHANGE, "exchange", "exchange between experts")                \
+    X(PL_COST_REDUCE, "reduce", "sums over a home's GPUs")                     \
     X(PL_COST_MATERIALIZE, "materialize", "materialize")
 
 typedef enum pl_cost_part {
@@ -57,11 +58,14 @@ typedef struct pl_cost_rate {
 
 typedef struct pl_costs {
     pl_cost_rate_t prefill[PL_COST_PARTS], decode[PL_COST_PARTS];
-    int32_t topk;         /* tokens that a row attends to at most; no longer
-                             context needs no indexer.  0: there is no top-k */
-    int32_t n_experts;    /* routed experts; 0: none are told apart */
-    int32_t row_experts;  /* that a row chooses */
-    int32_t expert_ranks; /* that share them, each with as many rows */
+    int32_t topk;        /* tokens that a row attends to at most; no longer
+                            context needs no indexer.  0: there is no top-k */
+    int32_t n_experts;   /* routed experts; 0: none are told apart */
+    int32_t row_experts; /* that a row chooses */
+    /* GPUs that share them, each with as many rows: those of a home of
+     * decode_tp GPUs go from one of these each. */
+    int32_t prefill_ep, decode_ep;
+    int32_t decode_tp;    /* 0 is 1 */
     int32_t ahead_layers; /* > 0: each of so many layers is materialized while
                              the one before computes; 0: first, then computed */
     /* Transfers to one home share its link fairly, and all ranks' bytes count:

@@ -52,6 +52,27 @@ static bool is_converted(const pl_tensor_place_t *place)
            !ends_with(place->name, "lm_head.weight");
 }
 
+/* What looks at all heads or values, such as projections down to a latent, is
+ * whole on every GPU. */
+static bool is_split(pl_part_t part, const pl_tensor_place_t *place)
+{
+    static const char *const SPLIT[] = {".self_attn.q_b_proj.weight",
+                                        ".self_attn.kv_b_proj.weight",
+                                        ".self_attn.o_proj.weight",
+                                        ".gate_proj.weight",
+                                        ".up_proj.weight",
+                                        ".down_proj.weight",
+                                        ".embed_tokens.weight",
+                                        "lm_head.weight"};
+
+    for (size_t i = 0; i < sizeof(SPLIT) / sizeof(*SPLIT); i++) {
+        if (ends_with(place->name, SPLIT[i])) {
+            return part != PL_PART_EXPERTS;
+        }
+    }
+    return false;
+}
+
 static int64_t blocks_of(int32_t n)
 {
     return ((int64_t)n + SCALE_BLOCK - 1) / SCALE_BLOCK;
@@ -71,6 +92,7 @@ static pl_status_t count(void *context, const pl_tensor_place_t *place)
     pl_census_t *census  = &counting->census;
     pl_part_t part       = part_of(place->name);
     int64_t parameters   = (int64_t)place->rows * place->cols;
+    int64_t before       = census->bytes[part];
 
     if ((counting->dtype == PL_F8_E4M3) && is_converted(place)) {
         count_tensor(census, part, parameters, parameters);
@@ -81,6 +103,10 @@ static pl_status_t count(void *context, const pl_tensor_place_t *place)
         count_tensor(census, part, parameters,
                      parameters *
                          (place->kind == PL_TENSOR_ROUTER_BIAS ? 4 : 2));
+    }
+    if (is_split(part, place)) {
+        census->split_parameters[part] += parameters;
+        census->split_bytes[part] += census->bytes[part] - before;
     }
     return PL_OK;
 }
@@ -118,4 +144,20 @@ pl_status_t pl_model_census(const pl_model_config_t *config, int32_t mtp_layers,
         *census_p = counting.census;
     }
     return status;
+}
+
+static int64_t on_gpu(int64_t all, int64_t split, int32_t tp)
+{
+    return all - split + (split + tp - 1) / tp;
+}
+
+int64_t pl_census_parameters(const pl_census_t *census, pl_part_t part,
+                             int32_t tp)
+{
+    return on_gpu(census->parameters[part], census->split_parameters[part], tp);
+}
+
+int64_t pl_census_bytes(const pl_census_t *census, pl_part_t part, int32_t tp)
+{
+    return on_gpu(census->bytes[part], census->split_bytes[part], tp);
 }

@@ -38,6 +38,10 @@ typedef struct pl_census {
     int64_t n_scales; /* tensors of scales beside them */
     int64_t parameters[PL_PARTS];
     int64_t bytes[PL_PARTS]; /* scales included */
+    /* Of these, what tensor parallelism splits: by heads, by the width of an
+     * MLP, by tokens of the vocabulary.  Experts are none of it. */
+    int64_t split_parameters[PL_PARTS];
+    int64_t split_bytes[PL_PARTS];
 } pl_census_t;
 
 /* dtype: PL_BF16 or PL_F8_E4M3; n_layers + mtp_layers <= PL_MAX_LAYERS.
@@ -45,5 +49,10 @@ typedef struct pl_census {
 PL_MUST_CHECK pl_status_t pl_model_census(const pl_model_config_t *config,
                                           int32_t mtp_layers, pl_dtype_t dtype,
                                           pl_census_t *census_p);
+
+/* Parameters or bytes of a part on each of tp GPUs that split it. */
+int64_t pl_census_parameters(const pl_census_t *census, pl_part_t part,
+                             int32_t tp);
+int64_t pl_census_bytes(const pl_census_t *census, pl_part_t part, int32_t tp);
 
 #endif /* PL_MODEL_CENSUS_H */

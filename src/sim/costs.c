@@ -34,7 +34,8 @@ enum {
     LAYER_LAUNCHES_NS = 12 * 3000,
     /* The scheduler's own part of a step, as in the builtin table. */
     SCHEDULE_NS = 2000000,
-    /* A small collective or one way of an exchange; NCCL: 10 to 15 us. */
+    /* A small collective or one way of an exchange; NCCL: 10 to 15 us, sums by
+     * kernels of vLLM: 7 to 13. */
     COLLECTIVE_NS = 10000,
     /* Top-k of few rows is bound by one block a row: 5 us at 4K, 41 us at 64K
      * (flashinfer pull request 2461). */
@@ -176,29 +177,33 @@ static void add_launches(deriving_t *d)
 /* Every matrix that every row goes through: two FLOP a parameter, or its bytes
  * read once.  MLA's kv_b is absorbed, which is as many FLOP.  Of a prompt one
  * row goes through the head, in decode each. */
-static void add_projections(deriving_t *d)
+static pl_cost_rate_t projections(const deriving_t *d, int32_t tp,
+                                  int64_t head_rows)
 {
     static const pl_part_t PARTS[] = {PL_PART_ATTENTION, PL_PART_INDEXER,
                                       PL_PART_SHARED, PL_PART_LAYER};
     int64_t head =
-        (int64_t)d->p->model->vocab_size * (int64_t)d->p->model->hidden;
+        (int64_t)d->p->model->vocab_size * (int64_t)d->p->model->hidden / tp;
     int64_t parameters = 0;
     int64_t bytes      = 2 * head;
-    pl_cost_rate_t rate;
 
     for (size_t i = 0; i < sizeof(PARTS) / sizeof(*PARTS); i++) {
-        parameters += d->census.parameters[PARTS[i]];
-        bytes += d->census.bytes[PARTS[i]];
+        parameters += pl_census_parameters(&d->census, PARTS[i], tp);
+        bytes += pl_census_bytes(&d->census, PARTS[i], tp);
     }
-    rate = (pl_cost_rate_t){.floor_ns = ns(bytes, d->rates.memory),
-                            .row_ps   = ps(2 * parameters, d->rates.product)};
-    d->costs.prefill[PL_COST_PROJECT] = rate;
-    rate.row_ps += ps(2 * head, d->rates.head);
-    d->costs.decode[PL_COST_PROJECT] = rate;
+    return (pl_cost_rate_t){.floor_ns = ns(bytes, d->rates.memory),
+                            .row_ps   = ps(2 * parameters, d->rates.product) +
+                                      ps(2 * head_rows * head, d->rates.head)};
+}
+
+static void add_projections(deriving_t *d)
+{
+    d->costs.prefill[PL_COST_PROJECT] = projections(d, 1, 0);
+    d->costs.decode[PL_COST_PROJECT]  = projections(d, d->p->decode_tp, 1);
 }
 
 /* 2 * index_heads * index_dim FLOP a key, on full layers; in decode a row's
- * keys are read for it alone. */
+ * keys are read for it alone.  Each GPU of a home does all of it. */
 static void add_indexer(deriving_t *d)
 {
     const pl_model_config_t *m = d->p->model;
@@ -222,7 +227,8 @@ static void add_topk(deriving_t *d)
     d->costs.decode[PL_COST_TOPK].step_ns     = d->n_full * TOPK_DECODE_NS;
 }
 
-/* Absorbed MLA: scores over latent and rope, output over latent. */
+/* Absorbed MLA: scores over latent and rope, output over latent.  GPUs of a
+ * home split the heads, and each reads the latents. */
 static void add_attention(deriving_t *d)
 {
     const pl_model_config_t *m = d->p->model;
@@ -232,31 +238,40 @@ static void add_attention(deriving_t *d)
 
     d->costs.prefill[PL_COST_ATTEND].key_ps = ps(flop, d->rates.attend);
     d->costs.decode[PL_COST_ATTEND].key_ps =
-        larger(ps(flop, d->rates.attend_decode), read);
+        larger(ps(flop / d->p->decode_tp, d->rates.attend_decode), read);
 }
 
 /* A row goes through experts_per_token of them, wherever they are: with as many
- * rows on each rank, each computes as many. */
-static void add_experts(deriving_t *d)
+ * rows on each rank, each computes as many.  The rows of a home are shared out
+ * to its GPUs. */
+static pl_cost_rate_t experts(const deriving_t *d, int32_t ep, int32_t tp)
 {
     const pl_model_config_t *m = d->p->model;
-    int64_t here               = (m->n_experts + d->p->ep - 1) / d->p->ep;
-    pl_cost_rate_t rate        = {0};
+    int64_t here               = (m->n_experts + ep - 1) / ep;
+
+    return (pl_cost_rate_t){
+        .floor_ns = ns(d->census.bytes[PL_PART_EXPERTS] / m->n_experts * here,
+                       d->rates.memory),
+        .row_ps =
+            ps(2 * (d->census.parameters[PL_PART_EXPERTS] / m->n_experts) *
+                   m->experts_per_token / tp,
+               d->rates.expert)};
+}
+
+static void add_experts(deriving_t *d)
+{
+    const pl_costs_params_t *p = d->p;
 
     if (d->n_sparse == 0) {
         return;
     }
-    rate.floor_ns = ns(d->census.bytes[PL_PART_EXPERTS] / m->n_experts * here,
-                       d->rates.memory);
-    rate.row_ps =
-        ps(2 * (d->census.parameters[PL_PART_EXPERTS] / m->n_experts) *
-               m->experts_per_token,
-           d->rates.expert);
-    d->costs.prefill[PL_COST_EXPERT] = rate;
-    d->costs.decode[PL_COST_EXPERT]  = rate;
-    d->costs.n_experts               = m->n_experts;
-    d->costs.row_experts             = m->experts_per_token;
-    d->costs.expert_ranks            = d->p->ep;
+    d->costs.prefill[PL_COST_EXPERT] = experts(d, p->prefill_ep, 1);
+    d->costs.decode[PL_COST_EXPERT]  = experts(d, p->decode_ep, p->decode_tp);
+    d->costs.n_experts               = p->model->n_experts;
+    d->costs.row_experts             = p->model->experts_per_token;
+    d->costs.prefill_ep              = p->prefill_ep;
+    d->costs.decode_ep               = p->decode_ep;
+    d->costs.decode_tp               = p->decode_tp;
 }
 
 /* `bytes` to each of n places that a row's experts are in. */
@@ -271,27 +286,62 @@ static int64_t chosen(int64_t bytes, int64_t n_places, int64_t n_others,
  * summed, in bf16.  To other nodes a prompt's rows go once a node and are
  * handed on there; decode's, which cannot wait, once a rank (the two kinds of
  * kernel that DeepEP has). */
-static void add_exchange(deriving_t *d)
+static pl_cost_rate_t exchange(const deriving_t *d, int64_t ep, bool by_node)
 {
     const pl_model_config_t *m = d->p->model;
-    int64_t ep                 = d->p->ep;
     int64_t near               = near_ranks(d, ep);
     int64_t nodes              = (ep + near - 1) / near;
     int64_t sent               = d->p->weight_dtype == PL_F8_E4M3 ? 1 : 2;
     int64_t bytes              = d->n_sparse * m->hidden * (sent + 2);
     int64_t k                  = m->experts_per_token;
     int64_t in                 = chosen(bytes, ep, near - 1, k);
-    int64_t step               = d->n_sparse * 2 * COLLECTIVE_NS;
+    int64_t out                = by_node ? chosen(bytes, nodes, nodes - 1, k)
+                                         : chosen(bytes, ep, ep - near, k);
 
-    if ((ep == 1) || (d->n_sparse == 0)) {
+    return (pl_cost_rate_t){.step_ns = d->n_sparse * 2 * COLLECTIVE_NS,
+                            .row_ps  = apart_ps(d, in, out)};
+}
+
+/* A GPU of a home sends its share of the home's rows.  Where the home has all
+ * the experts, all its GPUs have the rows already, and the sum over it is the
+ * way back. */
+static void add_exchange(deriving_t *d)
+{
+    const pl_costs_params_t *p = d->p;
+
+    if (d->n_sparse == 0) {
         return;
     }
-    d->costs.prefill[PL_COST_EXCHANGE] = (pl_cost_rate_t){
-        .step_ns = step,
-        .row_ps  = apart_ps(d, in, chosen(bytes, nodes, nodes - 1, k))};
-    d->costs.decode[PL_COST_EXCHANGE] = (pl_cost_rate_t){
-        .step_ns = step,
-        .row_ps  = apart_ps(d, in, chosen(bytes, ep, ep - near, k))};
+    if (p->prefill_ep > 1) {
+        d->costs.prefill[PL_COST_EXCHANGE] = exchange(d, p->prefill_ep, true);
+    }
+    if (p->decode_ep > p->decode_tp) {
+        d->costs.decode[PL_COST_EXCHANGE] = exchange(d, p->decode_ep, false);
+        d->costs.decode[PL_COST_EXCHANGE].row_ps /= p->decode_tp;
+    }
+}
+
+/* Two sums of all rows, in bf16, a layer: behind attention and behind the MLP.
+ * A GPU sends its share of a row's values to be summed and then the sums.  Over
+ * nodes that is three steps: sums within each, of these between nodes, and
+ * back.
+ */
+static void add_reduce(deriving_t *d)
+{
+    int64_t tp    = d->p->decode_tp;
+    int64_t near  = near_ranks(d, tp);
+    int64_t nodes = (tp + near - 1) / near;
+    int64_t steps = nodes > 1 ? 3 : 1;
+    int64_t sums  = 2 * (int64_t)d->p->model->n_layers;
+    int64_t sent  = sums * 2 * 2 * d->p->model->hidden; /* there and back */
+
+    if (tp == 1) {
+        return;
+    }
+    d->costs.decode[PL_COST_REDUCE] = (pl_cost_rate_t){
+        .step_ns = sums * steps * COLLECTIVE_NS,
+        .row_ps  = ps(sent * (near - 1) / near, d->rates.near) +
+                  ps(sent * (nodes - 1) / (nodes * near), d->rates.network)};
 }
 
 /* Of each token of the request a rank receives what others own, in every layer,
@@ -361,6 +411,7 @@ static pl_status_t reckon(const pl_costs_params_t *params, pl_costs_t *costs_p)
     add_attention(&d);
     add_experts(&d);
     add_exchange(&d);
+    add_reduce(&d);
     add_materialize(&d);
     set_links(&d);
     *costs_p = d.costs;
@@ -409,7 +460,7 @@ static pl_status_t reckon_prompt(const pl_costs_params_t *params,
     }
     p.model      = model;
     p.n_prefill  = prompt->ranks;
-    p.ep         = 1;
+    p.prefill_ep = 1;
     p.replicated = false;
     status       = reckon(&p, &costs);
     free(model);

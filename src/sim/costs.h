@@ -6,9 +6,10 @@
  * the same on every machine.
  *
  * The layout reckoned with: C prefill ranks compute a zigzag share of each
- * chunk; D decode ranks (or the C, if D is 0) each decode requests of their
- * own.  All weights but the routed experts are on every rank; the experts are
- * spread over `ep` ranks, of prefill and of decode alike.
+ * chunk; D decode homes (or the C ranks, if D is 0) each decode requests of
+ * their own.  A home is decode_tp GPUs that split each product among them and
+ * all keep the KV of all its requests.  The weights are on every rank, or home;
+ * but the experts are spread over prefill_ep, or decode_ep, GPUs.
  */
 #ifndef PL_SIM_COSTS_H
 #define PL_SIM_COSTS_H
@@ -32,7 +33,8 @@ typedef struct pl_costs_params {
     const pl_measured_t *measured; /* wins over it; NULL: nothing was */
     int32_t n_prefill;             /* C */
     int32_t n_decode;              /* D */
-    int32_t ep;                    /* 1 .. n_experts */
+    int32_t prefill_ep, decode_ep; /* GPUs; 1 .. n_experts */
+    int32_t decode_tp;             /* GPUs of a home, >= 1; with D = 0: 1 */
     bool replicated;               /* every prefill rank keeps all pages */
     bool ahead;                    /* see pl_costs_t */
     pl_kv_dtype_t kv_dtype;        /* of the cache */

@@ -48,7 +48,7 @@ END_TEST
 static pl_costs_t some_costs(void)
 {
     pl_costs_t costs = {
-        .topk = 100, .n_experts = 16, .row_experts = 2, .expert_ranks = 1};
+        .topk = 100, .n_experts = 16, .row_experts = 2, .prefill_ep = 1};
 
     costs.prefill[PL_COST_LAUNCH] = (pl_cost_rate_t){.step_ns = 1000};
     costs.prefill[PL_COST_PROJECT] =
@@ -153,10 +153,10 @@ START_TEST(experts_that_no_row_chose_are_not_read)
     ck_assert_int_ge(last, 15990);
     ck_assert_int_le(last, 16000);
     /* with rows of other ranks that share them */
-    costs.expert_ranks = 4;
+    costs.prefill_ep = 4;
     (void)pl_cost_chunk_ns(&costs, 1, 0, 1, parts);
-    last               = parts[PL_COST_EXPERT];
-    costs.expert_ranks = 1;
+    last             = parts[PL_COST_EXPERT];
+    costs.prefill_ep = 1;
     (void)pl_cost_chunk_ns(&costs, 1, 0, 4, parts);
     ck_assert_int_eq(parts[PL_COST_EXPERT], last);
 }

@@ -34,9 +34,17 @@ static void prepare(const char *model, const char *hardware, int32_t cp)
     RIG.params = (pl_costs_params_t){.model        = &RIG.model,
                                      .hardware     = &RIG.hardware,
                                      .n_prefill    = cp,
-                                     .ep           = cp,
+                                     .prefill_ep   = cp,
+                                     .decode_ep    = cp,
+                                     .decode_tp    = 1,
                                      .kv_dtype     = PL_KV_FP8,
                                      .weight_dtype = PL_F8_E4M3};
+}
+
+static void spread_over(int32_t ep)
+{
+    RIG.params.prefill_ep = ep;
+    RIG.params.decode_ep  = ep;
 }
 
 static pl_costs_t derive(void)
@@ -93,16 +101,16 @@ START_TEST(throughput_of_a_large_deployment)
     double rate;
 
     prepare("DeepSeek-V3.2", "H100", 1);
-    RIG.params.ep       = 32;
-    RIG.params.n_decode = 1;
-    costs               = derive();
+    RIG.params.prefill_ep = 32;
+    RIG.params.n_decode   = 1;
+    costs                 = derive();
     /* eight prompts a step and GPU, as one: attention is that of 2,000 */
     rate =
         8 * 2000 / (1e-9 * (double)pl_cost_chunk_ns(&costs, 1, 0, 2000, NULL));
     WITHIN(rate, 52300.0, 1.5);
-    RIG.params.ep = 72;
-    costs         = derive();
-    rate          = 8 * 256 /
+    RIG.params.decode_ep = 72;
+    costs                = derive();
+    rate                 = 8 * 256 /
            (1e-9 * (double)pl_cost_decode_ns(&costs, 256, 256 * 2100, NULL));
     WITHIN(rate, 22300.0, 1.5);
 }
@@ -137,6 +145,112 @@ START_TEST(parts_by_hand)
     /* one of eight ranks is chosen by (1 - (7/8)^8) of the rows */
     WITHIN((double)part_of(PL_COST_EXCHANGE, 131072, 8192),
            1024.0 * 7 * 0.656391 * 75 * 6144 * 3 / 360 + 75 * 20000, 1.001);
+}
+END_TEST
+
+/* ---- homes of several GPUs ---- */
+
+static int64_t decode_part(pl_cost_part_t part, int32_t n, int32_t context)
+{
+    pl_costs_t costs = derive();
+    int64_t parts[PL_COST_PARTS];
+
+    (void)pl_cost_decode_ns(&costs, n, (int64_t)n * context, parts);
+    return parts[part];
+}
+
+/* Two homes of eight GPUs each, experts over all sixteen. */
+static void prepare_homes(int32_t tp)
+{
+    prepare("GLM-5.2", "H200", 8);
+    RIG.params.n_decode  = 16 / tp;
+    RIG.params.decode_ep = 16;
+    RIG.params.decode_tp = tp;
+}
+
+/* A sum over six H100, by the fastest of vLLM's kernels: 13 us of 0.5 MiB, 21
+ * of 2, 31 of 4 (vLLM pull request 24111). */
+START_TEST(sums_over_gpus)
+{
+    static const struct {
+        int32_t rows; /* of 6,144 bf16 values */
+        double us;
+    } SUMS[] = {{43, 13}, {171, 21}, {341, 31}};
+
+    prepare("GLM-5.2", "H100", 6);
+    RIG.params.decode_tp = 6;
+    for (size_t i = 0; i < sizeof(SUMS) / sizeof(*SUMS); i++) {
+        WITHIN((double)decode_part(PL_COST_REDUCE, SUMS[i].rows, 100) / 156e3,
+               SUMS[i].us, 1.1);
+    }
+}
+END_TEST
+
+START_TEST(parts_of_a_home_by_hand)
+{
+    int64_t index, topk, expert, attend, exchange;
+
+    prepare_homes(1);
+    index    = decode_part(PL_COST_INDEX, 64, 65536);
+    topk     = decode_part(PL_COST_TOPK, 64, 65536);
+    attend   = decode_part(PL_COST_ATTEND, 64, 65536);
+    expert   = decode_part(PL_COST_EXPERT, 4096, 1024);
+    exchange = decode_part(PL_COST_EXCHANGE, 4096, 1024) - 75 * 20000;
+    ck_assert_int_eq(decode_part(PL_COST_REDUCE, 64, 65536), 0);
+    /* 2,048 keys, 78 layers, 139,264 FLOP at 0.41 of 989.5 T */
+    WITHIN((double)attend, 64.0 * 2048 * 78 * 139264 / 405700, 1.001);
+
+    prepare_homes(8);
+    ck_assert_int_eq(decode_part(PL_COST_INDEX, 64, 65536), index);
+    ck_assert_int_eq(decode_part(PL_COST_TOPK, 64, 65536), topk);
+    /* an eighth of the heads: now reading 656 bytes a key is what takes long */
+    WITHIN((double)decode_part(PL_COST_ATTEND, 64, 65536),
+           64.0 * 2048 * 78 * 656 / 4320, 1.001);
+    /* a row's eight experts are one GPU's work for every eighth row */
+    WITHIN((double)decode_part(PL_COST_EXPERT, 4096, 1024), (double)expert / 8,
+           1.001);
+    WITHIN((double)decode_part(PL_COST_EXCHANGE, 4096, 1024) - 75 * 20000,
+           (double)exchange / 8, 1.001);
+    /* 7/8 of a row's 12,288 bytes there and back, 156 times */
+    WITHIN((double)decode_part(PL_COST_REDUCE, 64, 65536),
+           64.0 * 156 * 2 * 12288 * 7 / 8 / 360 + 156 * 10000, 1.001);
+
+    /* few rows: those experts are read that any of 2 x 16 rows chose */
+    WITHIN((double)decode_part(PL_COST_EXPERT, 16, 1024),
+           (1 - 0.3621) * 75 * 16 * 3 * 2048 * 6144 / 4320, 1.01);
+}
+END_TEST
+
+/* Attention and its weights shrink with the GPUs of a home, but what each does
+ * alone does not. */
+START_TEST(laws_of_homes)
+{
+    double last = 1e18;
+
+    for (int32_t tp = 1; tp <= 16; tp *= 2) {
+        double project;
+
+        prepare_homes(tp);
+        project = (double)decode_part(PL_COST_PROJECT, 1, 4096);
+        ck_assert_double_lt(project, last);
+        ck_assert_double_gt(project, last > 1e17 ? 0 : last / 2);
+        last = project;
+        /* the sum brings experts' rows back where a home has all experts */
+        ck_assert((decode_part(PL_COST_EXCHANGE, 8, 4096) == 0) == (tp == 16));
+        ck_assert((decode_part(PL_COST_REDUCE, 8, 4096) == 0) == (tp == 1));
+    }
+    /* experts of decode over other GPUs than those of prefill */
+    prepare_homes(1);
+    last                 = (double)part_of(PL_COST_EXPERT, 0, 16);
+    RIG.params.decode_ep = 256;
+    ck_assert_double_eq((double)part_of(PL_COST_EXPERT, 0, 16), last);
+    ck_assert_int_lt(decode_part(PL_COST_EXPERT, 2, 4096),
+                     part_of(PL_COST_EXPERT, 0, 16));
+    /* over nodes, sums go by the network */
+    prepare_homes(8);
+    last = (double)decode_part(PL_COST_REDUCE, 4096, 1024);
+    prepare_homes(16);
+    ck_assert_double_gt((double)decode_part(PL_COST_REDUCE, 4096, 1024), last);
 }
 END_TEST
 
@@ -238,8 +352,8 @@ START_TEST(two_lengths_tell_context_from_the_rest)
     char text[512];
 
     prepare("GLM-5.2", "H200", 4);
-    RIG.params.ep = 1;
-    usual         = derive();
+    spread_over(1);
+    usual = derive();
     for (int k = 0; k < 2; k++) {
         double context = 0;
 
@@ -283,8 +397,8 @@ START_TEST(a_measured_prompt_scales_its_parts)
     char text[512];
 
     prepare("GLM-5.2", "H200", 4);
-    RIG.params.ep = 1;
-    usual         = derive();
+    spread_over(1);
+    usual = derive();
     (void)snprintf(text, sizeof(text), WHOLE, 2e3 * seconds(&usual, 65536), "");
     ck_assert_int_eq(parse(text, &measured), PL_OK);
     ck_assert_int_eq(measured.prompt.tokens, 65536);
@@ -399,6 +513,9 @@ static TCase *all(void)
     tcase_add_test(tcase, prefill_of_long_prompts);
     tcase_add_test(tcase, throughput_of_a_large_deployment);
     tcase_add_test(tcase, parts_by_hand);
+    tcase_add_test(tcase, sums_over_gpus);
+    tcase_add_test(tcase, parts_of_a_home_by_hand);
+    tcase_add_test(tcase, laws_of_homes);
     tcase_add_test(tcase, laws);
     tcase_add_test(tcase, cpus);
     tcase_add_test(tcase, what_was_measured_wins);
