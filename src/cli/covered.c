@@ -21,15 +21,16 @@ static void look_at(const pl_record_t *record, pl_covered_t *covered)
     covered->n_requests++;
 }
 
-static pl_status_t look_at_all(const pl_engine_t *engine, pl_covered_t *covered)
+static pl_status_t look_at_all(const pl_outcome_t *outcome,
+                               pl_covered_t *covered)
 {
-    int32_t n       = pl_engine_n_requests(engine);
+    int32_t n       = outcome->n;
     int64_t *starts = calloc((size_t)n + 1, sizeof(*starts));
     int64_t *ends   = calloc((size_t)n + 1, sizeof(*ends));
     bool is_whole   = (starts != NULL) && (ends != NULL);
 
     for (int32_t i = 0; is_whole && (i < n); i++) {
-        const pl_record_t *record = pl_engine_record(engine, i);
+        const pl_record_t *record = &outcome->records[i];
 
         if (pl_metrics_counts(record) &&
             (record->finished_ns > record->arrival_ns)) {
@@ -47,7 +48,7 @@ static pl_status_t look_at_all(const pl_engine_t *engine, pl_covered_t *covered)
     return is_whole ? PL_OK : PL_ERR_MEMORY;
 }
 
-pl_status_t pl_covered_find(const pl_cli_t *cli, const pl_engine_t *engine,
+pl_status_t pl_covered_find(const pl_cli_t *cli, const pl_outcome_t *outcome,
                             pl_covered_t *covered_p)
 {
     pl_measured_t measured = {0};
@@ -59,7 +60,7 @@ pl_status_t pl_covered_find(const pl_cli_t *cli, const pl_engine_t *engine,
     PL_TRY(pl_calibrate_read(cli->options.calibrate, &cli->log, &measured));
     covered_p->fit = measured.fit;
     return measured.fit.n_requests == 0 ? PL_OK
-                                        : look_at_all(engine, covered_p);
+                                        : look_at_all(outcome, covered_p);
 }
 
 static bool is_crowded(const pl_covered_t *covered)

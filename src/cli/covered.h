@@ -6,8 +6,8 @@
 
 #include "cli/cli.h"
 #include "cli/json.h"
-#include "engine/engine.h"
 #include "sim/calibrate.h"
+#include "sim/outcome.h"
 
 typedef struct pl_covered {
     pl_fit_t fit;       /* n_requests 0: none, and the rest says nothing */
@@ -21,7 +21,7 @@ typedef struct pl_covered {
 /* Looks at --calibrate and at completed requests.  PL_OK, PL_ERR_INPUT,
  * PL_ERR_MEMORY. */
 PL_MUST_CHECK pl_status_t pl_covered_find(const pl_cli_t *cli,
-                                          const pl_engine_t *engine,
+                                          const pl_outcome_t *outcome,
                                           pl_covered_t *covered_p);
 
 bool pl_covered_is_outside(const pl_covered_t *covered);

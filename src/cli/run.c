@@ -8,16 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <pagelane/trace.h>
 
 #include "cli/command.h"
+#include "cli/engine_options.h"
 #include "cli/exit_status.h"
 #include "cli/hardware.h"
 #include "cli/idle.h"
 #include "cli/planned.h"
+#include "cli/progress.h"
 #include "cli/run_files.h"
 #include "cli/run_model.h"
 #include "cli/run_notes.h"
@@ -27,8 +28,6 @@
 #include "comm/mpi_session.h"
 #include "engine/event_log.h"
 #include "engine/sharing.h"
-
-enum { PROGRESS_S = 5 };
 
 typedef struct run {
     const pl_cli_t *cli;
@@ -43,49 +42,10 @@ typedef struct run {
     pl_run_snapshot_t snapshot;
     pl_run_storage_t storage;
     atomic_uint_fast64_t happened; /* of what --inject asks for, here */
-    struct timespec started, told;
+    pl_progress_t progress;
 } run_t;
 
-/* ---- time of day: for people, and for /timing ---- */
-
-static double seconds_since(const struct timespec *then)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)(now.tv_sec - then->tv_sec) +
-           1e-9 * (double)(now.tv_nsec - then->tv_nsec);
-}
-
-static void tell_progress(run_t *run, const pl_engine_t *engine)
-{
-    const char *end = isatty(STDERR_FILENO) ? "\r" : "\n";
-
-    if ((run->cli->options.log_level < (int32_t)PL_LOG_INFO) ||
-        (seconds_since(&run->told) < PROGRESS_S)) {
-        return;
-    }
-    clock_gettime(CLOCK_MONOTONIC, &run->told);
-    fprintf(stderr,
-            "pagelane: %" PRId32 " of %" PRId32
-            " requests, %.1f s of virtual time, %.0f s so far%s",
-            pl_engine_n_finished(engine), pl_engine_n_requests(engine),
-            (double)pl_engine_now_ns(engine) / 1e9,
-            seconds_since(&run->started), end);
-}
-
 /* ---- what the run asks for and reports to ---- */
-
-static const pl_request_t *get_request(void *context, int32_t i)
-{
-    return pl_trace_request(context, i);
-}
-
-static void get_page_keys(void *context, int32_t i, int32_t page_tokens,
-                          int32_t first, int32_t n, pl_page_key_t *keys)
-{
-    pl_trace_page_keys(context, i, page_tokens, first, n, keys);
-}
 
 static void read_tokens(void *context, int32_t i, int32_t first, int32_t n,
                         int32_t *tokens)
@@ -108,7 +68,9 @@ static void after_tick(void *context, int rank, const pl_engine_t *engine)
         pl_event_log_sample(run->logs[rank], engine);
     }
     if (rank == 0) {
-        tell_progress(run, engine);
+        pl_progress_tell(&run->progress, run->cli, pl_engine_n_finished(engine),
+                         pl_engine_n_requests(engine),
+                         pl_engine_now_ns(engine));
     }
     if ((run->hooks != NULL) && (run->hooks->tick != NULL)) {
         run->hooks->tick(run->hooks->context);
@@ -166,6 +128,22 @@ static pl_status_t find_faults(run_t *run, pl_comm_t *comm,
     return comm == NULL ? PL_OK : pl_comm_agree(comm, happened_p, 1);
 }
 
+/* Tell a hook, or whoever reads stdout. */
+static pl_status_t tell_outcome(const run_t *run, const pl_engine_t *engine,
+                                const pl_run_results_t *results)
+{
+    pl_outcome_t outcome = {0};
+    pl_status_t status   = pl_outcome_of_engine(engine, &outcome);
+
+    if (status == PL_OK) {
+        status = run->hooks != NULL
+                     ? run->hooks->done(run->hooks->context, &outcome)
+                     : pl_summary_print(run->cli, &outcome, results);
+    }
+    pl_outcome_free(&outcome);
+    return status;
+}
+
 /* Collective, after a good run. */
 static pl_status_t run_done(void *context, pl_comm_t *comm,
                             const pl_engine_t *engine,
@@ -189,12 +167,11 @@ static pl_status_t run_done(void *context, pl_comm_t *comm,
     if (rank != 0) {
         return PL_OK;
     }
-    PL_TRY(run->hooks != NULL ? run->hooks->done(run->hooks->context, engine)
-                              : pl_summary_print(run->cli, engine, results));
+    PL_TRY(tell_outcome(run, engine, results));
     pl_run_note_faults(run->cli, happened);
     pl_run_snapshot_tell(&run->snapshot);
     pl_log(&run->cli->log, PL_LOG_INFO, "%.1f s on the wall%s%s",
-           seconds_since(&run->started),
+           pl_progress_seconds(&run->progress),
            opt->snapshot != NULL ? ", snapshot in " : "",
            opt->snapshot != NULL ? opt->snapshot : "");
     return PL_OK;
@@ -214,62 +191,15 @@ static pl_status_t open_trace(run_t *run)
     const pl_log_t *log      = log_of_rank0(run);
     pl_trace_params_t params = pl_trace_params_default();
 
-    if ((o->trace == NULL) && (run->hooks == NULL)) {
-        pl_log(log, PL_LOG_ERROR,
-               "option --trace is missing; name a file of requests");
-        return PL_ERR_ARGUMENT;
-    }
-    PL_TRY(pl_cli_trace_params(o, log, &params));
-    params.paced   = o->pace == PL_OPT_PACE_TRACE;
-    params.max_new = (int32_t)o->max_new;
-    params.seed    = (uint64_t)o->seed;
+    PL_TRY(pl_cli_run_trace(o, log, &params));
     if (o->executor == PL_OPT_EXECUTOR_MODEL) {
         pl_cli_model_trace(&run->model, &params);
     }
     run->params.vocab_size = params.vocab_size;
-    if (run->hooks != NULL) {
-        return run->hooks->open_trace(run->hooks->context, &params, log,
-                                      &run->trace);
-    }
-    params.path = o->trace;
-    PL_TRY(pl_trace_open(&params, log, &run->trace));
-    if (!pl_trace_has_prefixes(run->trace)) {
-        pl_log(log, PL_LOG_WARN,
-               "%s does not tell which prompts begin alike: each is taken as "
-               "another one, and hits say nothing",
-               o->trace);
-    }
-    return PL_OK;
-}
-
-static int32_t pages_of(int64_t option)
-{
-    return option == PL_OPTION_UNLIMITED ? PL_PAGES_UNLIMITED : (int32_t)option;
-}
-
-static pl_engine_config_t engine_config(const pl_options_t *o)
-{
-    pl_engine_config_t config = {
-        .n_prefill             = (int)(o->ranks - o->decode_ranks),
-        .n_decode              = (int)o->decode_ranks,
-        .page_tokens           = (int32_t)o->page_size,
-        .chunk_tokens          = (int32_t)o->chunk,
-        .ownership             = o->ownership,
-        .device_pages          = pages_of(o->device_pages),
-        .host_pages            = pages_of(o->host_pages),
-        .decode_pages          = pages_of(o->decode_pages),
-        .decode_host_pages     = pages_of(o->decode_host_pages),
-        .write_policy          = (pl_write_policy_t)o->write_policy,
-        .hot_threshold         = (uint32_t)o->hot_threshold,
-        .load_threshold_tokens = (int32_t)o->load_threshold,
-        .evict                 = pl_policy_at(o->evict),
-        .max_batch             = (int32_t)o->max_batch,
-        .explore               = (int32_t)o->explore,
-        .seed                  = (uint64_t)o->seed,
-        .costs                 = pl_costs_builtin(),
-    };
-
-    return config;
+    return run->hooks != NULL
+               ? run->hooks->open_trace(run->hooks->context, &params, log,
+                                        &run->trace)
+               : pl_cli_open_trace(o, log, &params, &run->trace);
 }
 
 static pl_status_t parse_injections(run_t *run)
@@ -295,9 +225,8 @@ static pl_status_t fill_params(run_t *run)
     };
     bool cost = o->executor == PL_OPT_EXECUTOR_COST;
 
-    params->engine = engine_config(o);
-    params->source = (pl_engine_source_t){
-        run->trace, pl_trace_count(run->trace), get_request, get_page_keys};
+    params->engine   = pl_cli_engine_config(o);
+    params->source   = pl_cli_engine_source(run->trace);
     params->prompts  = (pl_token_reader_t){run->trace, read_tokens};
     params->executor = executors[o->executor];
     pl_cli_hardware(o, params);
@@ -415,7 +344,7 @@ static pl_status_t open_snapshot(run_t *run)
     run->snapshot.cli     = run->cli;
     run->snapshot.command = run->command;
     run->snapshot.shared  = run->shared;
-    run->snapshot.started = run->started;
+    run->snapshot.started = run->progress.started;
     if ((run->cli->options.snapshot == NULL) || (run->cli->world.rank != 0)) {
         return PL_OK;
     }
@@ -511,12 +440,6 @@ static int run_mpi(run_t *run)
     return exit_status;
 }
 
-static void start(run_t *run)
-{
-    clock_gettime(CLOCK_MONOTONIC, &run->started);
-    run->told = run->started;
-}
-
 static void close_run(run_t *run)
 {
     for (int64_t i = 0; (run->logs != NULL) && (i < run->cli->options.ranks);
@@ -540,7 +463,7 @@ int pl_cli_run(const pl_cli_t *cli)
     run_t run = {.cli = cli};
     int exit_status;
 
-    start(&run);
+    pl_progress_start(&run.progress);
     exit_status =
         cli->world.launched ? run_mpi(&run) : pl_status_exit(run_local(&run));
     close_run(&run);
@@ -552,7 +475,7 @@ pl_status_t pl_cli_run_with(const pl_cli_t *cli, const pl_run_hooks_t *hooks)
     run_t run = {.cli = cli, .hooks = hooks};
     pl_status_t status;
 
-    start(&run);
+    pl_progress_start(&run.progress);
     status = run_local(&run);
     close_run(&run);
     return status;

@@ -6,6 +6,7 @@
 
 #include "cli/cli.h"
 #include "exec/run.h"
+#include "sim/outcome.h"
 
 /* What stands in for parts of a run in one process. */
 typedef struct pl_run_hooks {
@@ -14,7 +15,7 @@ typedef struct pl_run_hooks {
     pl_status_t (*open_trace)(void *context, const pl_trace_params_t *params,
                               const pl_log_t *log, pl_trace_t **trace_p);
     /* After a good run, instead of what it prints. */
-    pl_status_t (*done)(void *context, const pl_engine_t *engine);
+    pl_status_t (*done)(void *context, const pl_outcome_t *outcome);
     void *context;
     bool lends_trace;
     void (*tick)(void *context); /* at the end of each; NULL: nothing */
@@ -24,10 +25,10 @@ typedef struct pl_run_hooks {
 PL_MUST_CHECK pl_status_t pl_cli_run_with(const pl_cli_t *cli,
                                           const pl_run_hooks_t *hooks);
 
-/* What a run came to, on stdout: a table for people, or JSON with vLLM's names.
- * The same bytes for the same trace, seed and configuration. */
+/* What a run of one engine came to, on stdout: a table for people, or JSON with
+ * vLLM's names.  The same bytes for the same trace, seed and configuration. */
 PL_MUST_CHECK pl_status_t pl_summary_print(const pl_cli_t *cli,
-                                           const pl_engine_t *engine,
+                                           const pl_outcome_t *outcome,
                                            const pl_run_results_t *results);
 
 #endif /* PL_CLI_RUN_H */

@@ -14,12 +14,12 @@ PL_MUST_CHECK pl_status_t pl_cli_sim_with(const pl_cli_t *cli,
 
 /* Tables on stdout.  PL_OK, PL_ERR_MEMORY, PL_ERR_IO. */
 PL_MUST_CHECK pl_status_t pl_detail_print(const pl_cli_t *cli,
-                                          const pl_engine_t *engine,
+                                          const pl_outcome_t *outcome,
                                           const pl_metrics_t *metrics,
                                           const pl_detail_t *detail);
 /* The same as members of `object`, with vLLM's names where it has one. */
 void pl_detail_json(json_object *object, const pl_cli_t *cli,
-                    const pl_engine_t *engine, const pl_metrics_t *metrics,
+                    const pl_outcome_t *outcome, const pl_metrics_t *metrics,
                     const pl_detail_t *detail);
 
 #endif /* PL_CLI_SIM_H */

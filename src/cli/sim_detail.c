@@ -51,9 +51,9 @@ static void time_row(pl_table_t *table, const char *name, int64_t prefill_ns,
     pl_table_cell(table, "%.1f %%", 100 * share(decode_ns, decode_all));
 }
 
-static pl_status_t print_parts(const pl_engine_t *engine)
+static pl_status_t print_parts(const pl_outcome_t *outcome)
 {
-    const pl_engine_counters_t *c = pl_engine_counters(engine);
+    const pl_engine_counters_t *c = &outcome->counters;
     int64_t prefill               = sum(c->prefill_ns);
     int64_t decode                = sum(c->decode_ns);
     pl_table_t *table =
@@ -69,22 +69,22 @@ static pl_status_t print_parts(const pl_engine_t *engine)
     return pl_report_table(table);
 }
 
-static void link_row(pl_table_t *table, const pl_engine_t *engine,
+static void link_row(pl_table_t *table, const pl_outcome_t *outcome,
                      pl_link_t link, const char *name)
 {
-    int64_t bytes = pl_engine_counters(engine)->link_bytes[link];
+    int64_t bytes = outcome->counters.link_bytes[link];
 
     if (bytes > 0) {
         pl_table_cell(table, "%s", name);
         pl_table_cell(table, "%.3f", (double)bytes / 1e9);
         pl_table_cell(table, "%.3f",
-                      (double)pl_cost_link_ns(&pl_engine_config(engine)->costs,
-                                              link, bytes) /
+                      (double)pl_cost_link_ns(
+                          &pl_outcome_config(outcome)->costs, link, bytes) /
                           1e9);
     }
 }
 
-static pl_status_t print_links(const pl_engine_t *engine)
+static pl_status_t print_links(const pl_outcome_t *outcome)
 {
     static const char *const NAMES[PL_LINKS] = {
         [PL_LINK_H2D]     = "host to device",
@@ -96,7 +96,7 @@ static pl_status_t print_links(const pl_engine_t *engine)
     pl_table_t *table = pl_table_open("link of the busiest rank<,GB>,busy, s>");
 
     for (int i = 0; i < PL_LINKS; i++) {
-        link_row(table, engine, (pl_link_t)i, NAMES[i]);
+        link_row(table, outcome, (pl_link_t)i, NAMES[i]);
     }
     return pl_report_table(table);
 }
@@ -140,12 +140,12 @@ static void print_rest(const pl_cli_t *cli, const pl_metrics_t *m,
     printf("\n");
 }
 
-pl_status_t pl_detail_print(const pl_cli_t *cli, const pl_engine_t *engine,
+pl_status_t pl_detail_print(const pl_cli_t *cli, const pl_outcome_t *outcome,
                             const pl_metrics_t *metrics,
                             const pl_detail_t *detail)
 {
-    PL_TRY(print_parts(engine));
-    PL_TRY(print_links(engine));
+    PL_TRY(print_parts(outcome));
+    PL_TRY(print_links(outcome));
     PL_TRY(print_hits(metrics, detail));
     PL_TRY(print_balance(detail));
     print_rest(cli, metrics, detail);
@@ -175,10 +175,10 @@ static void add_itl(json_object *object, const pl_spread_t *itl)
 }
 
 void pl_detail_json(json_object *object, const pl_cli_t *cli,
-                    const pl_engine_t *engine, const pl_metrics_t *metrics,
+                    const pl_outcome_t *outcome, const pl_metrics_t *metrics,
                     const pl_detail_t *detail)
 {
-    const pl_engine_counters_t *c = pl_engine_counters(engine);
+    const pl_engine_counters_t *c = &outcome->counters;
     double seconds                = (double)metrics->duration_ns / 1e9;
     char key[64];
 

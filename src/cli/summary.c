@@ -11,6 +11,7 @@
 
 typedef struct summary {
     const pl_cli_t *cli;
+    const pl_outcome_t *outcome;
     const pl_engine_t *engine;
     const pl_run_results_t *results;
     pl_metrics_t metrics;
@@ -216,7 +217,7 @@ static pl_status_t print_tables(const summary_t *s)
     PL_TRY(print_counts(s));
     PL_TRY(pl_report_times(&s->metrics));
     if (is_simulated(s)) {
-        PL_TRY(pl_detail_print(s->cli, s->engine, &s->metrics, &s->detail));
+        PL_TRY(pl_detail_print(s->cli, s->outcome, &s->metrics, &s->detail));
         pl_covered_print(&s->covered);
     }
     print_verdict(s);
@@ -306,7 +307,7 @@ static pl_status_t print_json(const summary_t *s)
     add_storage(root, s);
     add_moves(root, s);
     if (is_simulated(s)) {
-        pl_detail_json(root, s->cli, s->engine, &s->metrics, &s->detail);
+        pl_detail_json(root, s->cli, s->outcome, &s->metrics, &s->detail);
         pl_covered_json(root, &s->covered);
     }
     if (s->has_digest) {
@@ -315,17 +316,20 @@ static pl_status_t print_json(const summary_t *s)
     return pl_json_print(root, stdout);
 }
 
-pl_status_t pl_summary_print(const pl_cli_t *cli, const pl_engine_t *engine,
+pl_status_t pl_summary_print(const pl_cli_t *cli, const pl_outcome_t *outcome,
                              const pl_run_results_t *results)
 {
-    summary_t s  = {.cli = cli, .engine = engine, .results = results};
+    summary_t s  = {.cli     = cli,
+                    .outcome = outcome,
+                    .engine  = outcome->engines[0],
+                    .results = results};
     pl_slo_t slo = {.ttft_ns = cli->options.slo_ttft_ns,
                     .tpot_ns = cli->options.slo_tpot_ns,
                     .e2e_ns  = cli->options.slo_e2e_ns};
 
-    PL_TRY(pl_metrics_make(engine, &s.metrics));
-    PL_TRY(pl_detail_make(engine, &s.metrics, &slo, &s.detail));
-    PL_TRY(pl_covered_find(cli, engine, &s.covered));
+    PL_TRY(pl_metrics_of(outcome->records, outcome->n, &s.metrics));
+    PL_TRY(pl_detail_make(outcome, &s.metrics, &slo, &s.detail));
+    PL_TRY(pl_covered_find(cli, outcome, &s.covered));
     fold_digests(&s);
     return cli->options.json ? print_json(&s) : print_tables(&s);
 }

@@ -101,23 +101,8 @@ static pl_status_t read_trace(const pl_options_t *o, const pl_log_t *log,
 {
     pl_trace_params_t params = pl_trace_params_default();
 
-    if (o->trace == NULL) {
-        pl_log(log, PL_LOG_ERROR,
-               "option --trace is missing; name a file of requests");
-        return PL_ERR_ARGUMENT;
-    }
-    PL_TRY(pl_cli_trace_params(o, log, &params));
-    params.path    = o->trace;
-    params.paced   = o->pace == PL_OPT_PACE_TRACE;
-    params.max_new = (int32_t)o->max_new;
-    PL_TRY(pl_trace_open(&params, log, trace_p));
-    if (!pl_trace_has_prefixes(*trace_p)) {
-        pl_log(log, PL_LOG_WARN,
-               "%s does not tell which prompts begin alike: each is taken as "
-               "another one, and hits say nothing",
-               o->trace);
-    }
-    return PL_OK;
+    PL_TRY(pl_cli_run_trace(o, log, &params));
+    return pl_cli_open_trace(o, log, &params, trace_p);
 }
 
 static void count_tokens(shared_trace_t *shared)
@@ -297,20 +282,19 @@ static pl_status_t add_values(values_t *values, json_object *object)
     return PL_OK;
 }
 
-static void add_broken(json_object *object, const pl_engine_t *engine,
+static void add_broken(json_object *object, const pl_outcome_t *outcome,
                        const pl_slo_t *slo)
 {
-    pl_sweep_broken_t broken = pl_sweep_broken(engine, slo);
+    pl_sweep_broken_t broken = pl_sweep_broken(outcome, slo);
 
     pl_json_integer(object, "broke_ttft", broken.ttft);
     pl_json_integer(object, "broke_tpot", broken.tpot);
     pl_json_integer(object, "broke_e2el", broken.e2e);
 }
 
-static void add_lanes(json_object *object, const pl_engine_t *engine)
+static void add_lanes(json_object *object, const pl_outcome_t *outcome)
 {
-    const pl_hicache_counters_t *h =
-        pl_hicache_counters(pl_engine_cache(engine));
+    const pl_hicache_counters_t *h = &outcome->caches;
 
     pl_json_integer(object, "lane_deficits", h->deficits);
     pl_json_integer(object, "lane_retries", h->retries);
@@ -318,13 +302,13 @@ static void add_lanes(json_object *object, const pl_engine_t *engine)
     pl_json_integer(object, "evicted_pages", h->evicted_pages);
     pl_json_integer(object, "load_pages", h->load_pages);
     pl_json_integer(object, "backup_pages", h->backup_pages);
-    pl_json_integer(object, "ticks", pl_engine_counters(engine)->ticks);
+    pl_json_integer(object, "ticks", outcome->counters.ticks);
 }
 
-static pl_status_t collect(void *context, const pl_engine_t *engine)
+static pl_status_t collect(void *context, const pl_outcome_t *outcome)
 {
     trial_t *trial                   = context;
-    const pl_engine_config_t *config = pl_engine_config(engine);
+    const pl_engine_config_t *config = pl_outcome_config(outcome);
     pl_slo_t slo                     = {0};
     pl_metrics_t metrics             = {0};
     pl_detail_t detail               = {0};
@@ -334,14 +318,14 @@ static pl_status_t collect(void *context, const pl_engine_t *engine)
     if (trial->cli.options.slo_text != NULL) {
         (void)pl_slo_parse(trial->cli.options.slo_text, &slo); /* checked */
     }
-    PL_TRY(pl_metrics_make(engine, &metrics));
-    PL_TRY(pl_detail_make(engine, &metrics, &slo, &detail));
+    PL_TRY(pl_metrics_of(outcome->records, outcome->n, &metrics));
+    PL_TRY(pl_detail_make(outcome, &metrics, &slo, &detail));
     object = json_object_new_object();
     pl_json_integer(object, "gpus", config->n_prefill + config->n_decode);
     pl_report_json(object, &metrics);
-    add_broken(object, engine, &slo);
-    pl_detail_json(object, &trial->cli, engine, &metrics, &detail);
-    add_lanes(object, engine);
+    add_broken(object, outcome, &slo);
+    pl_detail_json(object, &trial->cli, outcome, &metrics, &detail);
+    add_lanes(object, outcome);
     status = add_values(&trial->values, object);
     json_object_put(object);
     return status;

@@ -40,6 +40,35 @@ pl_status_t pl_cli_trace_params(const pl_options_t *options,
     return PL_OK;
 }
 
+pl_status_t pl_cli_run_trace(const pl_options_t *options, const pl_log_t *log,
+                             pl_trace_params_t *params)
+{
+    PL_TRY(pl_cli_trace_params(options, log, params));
+    params->paced   = options->pace == PL_OPT_PACE_TRACE;
+    params->max_new = (int32_t)options->max_new;
+    params->seed    = (uint64_t)options->seed;
+    return PL_OK;
+}
+
+pl_status_t pl_cli_open_trace(const pl_options_t *options, const pl_log_t *log,
+                              pl_trace_params_t *params, pl_trace_t **trace_p)
+{
+    if (options->trace == NULL) {
+        pl_log(log, PL_LOG_ERROR,
+               "option --trace is missing; name a file of requests");
+        return PL_ERR_ARGUMENT;
+    }
+    params->path = options->trace;
+    PL_TRY(pl_trace_open(params, log, trace_p));
+    if (!pl_trace_has_prefixes(*trace_p)) {
+        pl_log(log, PL_LOG_WARN,
+               "%s does not tell which prompts begin alike: each is taken as "
+               "another one, and hits say nothing",
+               options->trace);
+    }
+    return PL_OK;
+}
+
 /* ---- writing ---- */
 
 static bool is_same(const char *a, const struct stat *b)

@@ -14,6 +14,17 @@ PL_MUST_CHECK pl_status_t pl_cli_trace_params(const pl_options_t *options,
                                               const pl_log_t *log,
                                               pl_trace_params_t *params);
 
+/* All of it for a run or a simulation, but --trace itself. */
+PL_MUST_CHECK pl_status_t pl_cli_run_trace(const pl_options_t *options,
+                                           const pl_log_t *log,
+                                           pl_trace_params_t *params);
+/* The file that --trace names, with these.  PL_ERR_ARGUMENT, or as
+ * pl_trace_open; one line. */
+PL_MUST_CHECK pl_status_t pl_cli_open_trace(const pl_options_t *options,
+                                            const pl_log_t *log,
+                                            pl_trace_params_t *params,
+                                            pl_trace_t **trace_p);
+
 /* `text` as a number above 0 (or 0 too).  PL_OK, PL_ERR_ARGUMENT (one line that
  * names --option). */
 PL_MUST_CHECK pl_status_t pl_cli_number(const char *option, const char *text,

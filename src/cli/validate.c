@@ -228,7 +228,7 @@ static pl_validate_pair_t pair_of(const pl_bench_request_t *request,
     return pair;
 }
 
-static pl_status_t hold_against(void *context, const pl_engine_t *engine)
+static pl_status_t hold_against(void *context, const pl_outcome_t *outcome)
 {
     validating_t *v      = context;
     pl_metrics_t metrics = {0};
@@ -236,8 +236,8 @@ static pl_status_t hold_against(void *context, const pl_engine_t *engine)
     pl_slo_t slo         = {0};
 
     v->n_pairs = 0;
-    for (int32_t i = 0; i < pl_engine_n_requests(engine); i++) {
-        const pl_record_t *record = pl_engine_record(engine, i);
+    for (int32_t i = 0; i < outcome->n; i++) {
+        const pl_record_t *record = &outcome->records[i];
 
         if (pl_metrics_counts(record)) {
             v->pairs[v->n_pairs++] = pair_of(v->measured.items[i], record);
@@ -247,10 +247,10 @@ static pl_status_t hold_against(void *context, const pl_engine_t *engine)
         PL_TRY(pl_validate_metric(v->pairs, v->n_pairs, (pl_validate_time_t)i,
                                   &v->result.metrics[i]));
     }
-    PL_TRY(pl_metrics_make(engine, &metrics));
-    PL_TRY(pl_detail_make(engine, &metrics, &slo, &detail));
+    PL_TRY(pl_metrics_of(outcome->records, outcome->n, &metrics));
+    PL_TRY(pl_detail_make(outcome, &metrics, &slo, &detail));
     v->result.itl_p50_ns = detail.itl.p50_ns;
-    return pl_covered_find(&v->cli, engine, &v->result.covered);
+    return pl_covered_find(&v->cli, outcome, &v->result.covered);
 }
 
 static int simulate(validating_t *v)

@@ -113,20 +113,46 @@ static int64_t percentile(const pl_token_gap_t *sorted, size_t n_gaps,
     return 0;
 }
 
-static pl_status_t spread_gaps(const pl_engine_t *engine, pl_spread_t *spread)
+/* Those of all engines, the shortest first; the caller frees them. */
+static pl_status_t sort_gaps(const pl_outcome_t *outcome,
+                             pl_token_gap_t **sorted_p, size_t *n_p)
 {
-    size_t n_gaps              = 0;
-    const pl_token_gap_t *gaps = pl_engine_token_gaps(engine, &n_gaps);
-    pl_token_gap_t *sorted     = malloc((n_gaps + 1) * sizeof(*sorted));
-    double sum                 = 0;
+    pl_token_gap_t *sorted;
+    size_t n  = 0;
+    size_t at = 0;
 
+    for (int32_t i = 0; i < outcome->n_engines; i++) {
+        size_t more = 0;
+
+        (void)pl_engine_token_gaps(outcome->engines[i], &more);
+        n += more;
+    }
+    sorted = malloc((n + 1) * sizeof(*sorted));
     if (sorted == NULL) {
         return PL_ERR_MEMORY;
     }
-    if (n_gaps > 0) {
-        memcpy(sorted, gaps, n_gaps * sizeof(*sorted));
-        qsort(sorted, n_gaps, sizeof(*sorted), by_ns);
+    for (int32_t i = 0; i < outcome->n_engines; i++) {
+        size_t more = 0;
+        const pl_token_gap_t *gaps =
+            pl_engine_token_gaps(outcome->engines[i], &more);
+
+        for (size_t g = 0; g < more; g++) {
+            sorted[at++] = gaps[g];
+        }
     }
+    qsort(sorted, n, sizeof(*sorted), by_ns);
+    *sorted_p = sorted;
+    *n_p      = n;
+    return PL_OK;
+}
+
+static pl_status_t spread_gaps(const pl_outcome_t *outcome, pl_spread_t *spread)
+{
+    pl_token_gap_t *sorted = NULL;
+    size_t n_gaps          = 0;
+    double sum             = 0;
+
+    PL_TRY(sort_gaps(outcome, &sorted, &n_gaps));
     for (size_t i = 0; i < n_gaps; i++) {
         spread->n += sorted[i].n;
         sum += (double)sorted[i].ns * (double)sorted[i].n;
@@ -142,16 +168,44 @@ static pl_status_t spread_gaps(const pl_engine_t *engine, pl_spread_t *spread)
 
 /* ---- sums ---- */
 
-static double imbalance(const int64_t *pages, int n)
-{
-    int64_t most = 0;
-    int64_t all  = 0;
+typedef struct share {
+    int64_t most, all, n;
+} share_t;
 
+static void add_share(share_t *share, const int64_t *pages, int n)
+{
     for (int i = 0; i < n; i++) {
-        most = pages[i] > most ? pages[i] : most;
-        all += pages[i];
+        share->most = pages[i] > share->most ? pages[i] : share->most;
+        share->all += pages[i];
     }
-    return all > 0 ? (double)most * n / (double)all : 0;
+    share->n += n;
+}
+
+static double imbalance(const share_t *share)
+{
+    return share->all > 0
+               ? (double)share->most * (double)share->n / (double)share->all
+               : 0;
+}
+
+static void measure_balance(const pl_outcome_t *outcome, pl_detail_t *detail)
+{
+    share_t ranks   = {0};
+    share_t loads   = {0};
+    share_t backups = {0};
+
+    for (int32_t i = 0; i < outcome->n_prefill; i++) {
+        const pl_engine_t *engine     = outcome->engines[i];
+        const pl_engine_counters_t *c = pl_engine_counters(engine);
+        int lanes                     = pl_engine_lanes(engine);
+
+        add_share(&ranks, c->rank_pages, pl_engine_config(engine)->n_prefill);
+        add_share(&loads, c->load_pages, lanes);
+        add_share(&backups, c->backup_pages, lanes);
+    }
+    detail->rank_imbalance   = imbalance(&ranks);
+    detail->load_imbalance   = imbalance(&loads);
+    detail->backup_imbalance = imbalance(&backups);
 }
 
 static void add_request(const pl_engine_config_t *config,
@@ -179,7 +233,7 @@ static void add_request(const pl_engine_config_t *config,
                                  record->prompt_tokens);
 }
 
-static int64_t recomputed(const pl_engine_t *engine,
+static int64_t recomputed(const pl_outcome_t *outcome,
                           const pl_metrics_t *metrics)
 {
     int64_t pages = 0;
@@ -189,28 +243,23 @@ static int64_t recomputed(const pl_engine_t *engine,
                      ? metrics->miss_pages[miss]
                      : 0;
     }
-    return pages * pl_engine_config(engine)->page_tokens +
-           pl_engine_counters(engine)->prefill_tokens -
-           metrics->computed_tokens;
+    return pages * pl_outcome_config(outcome)->page_tokens +
+           outcome->counters.prefill_tokens - metrics->computed_tokens;
 }
 
-pl_status_t pl_detail_make(const pl_engine_t *engine,
+pl_status_t pl_detail_make(const pl_outcome_t *outcome,
                            const pl_metrics_t *metrics, const pl_slo_t *slo,
                            pl_detail_t *detail_p)
 {
-    const pl_engine_config_t *config     = pl_engine_config(engine);
-    const pl_engine_counters_t *counters = pl_engine_counters(engine);
-    int lanes                            = pl_engine_lanes(engine);
-    pl_detail_t detail                   = {0};
+    const pl_engine_config_t *config = pl_outcome_config(outcome);
+    pl_detail_t detail               = {0};
 
-    for (int32_t i = 0; i < pl_engine_n_requests(engine); i++) {
-        add_request(config, pl_engine_record(engine, i), slo, &detail);
+    for (int32_t i = 0; i < outcome->n; i++) {
+        add_request(config, &outcome->records[i], slo, &detail);
     }
-    detail.recomputed_tokens = recomputed(engine, metrics);
-    detail.rank_imbalance = imbalance(counters->rank_pages, config->n_prefill);
-    detail.load_imbalance = imbalance(counters->load_pages, lanes);
-    detail.backup_imbalance = imbalance(counters->backup_pages, lanes);
-    PL_TRY(spread_gaps(engine, &detail.itl));
+    detail.recomputed_tokens = recomputed(outcome, metrics);
+    measure_balance(outcome, &detail);
+    PL_TRY(spread_gaps(outcome, &detail.itl));
     *detail_p = detail;
     return PL_OK;
 }

@@ -13,6 +13,7 @@
 
 #include "engine/engine.h"
 #include "sim/metrics.h"
+#include "sim/outcome.h"
 
 /* Limits that a request keeps or not; 0: no limit. */
 typedef struct pl_slo {
@@ -33,12 +34,13 @@ typedef struct pl_detail {
      * for any cause but `new` and `last_page`, and re-entries and readmissions.
      */
     int64_t recomputed_tokens;
-    /* Pages of the busiest rank or lane over the mean; 0: there are none. */
+    /* Pages of the busiest rank or lane of all that prefill over the mean; 0:
+     * there are none. */
     double rank_imbalance, load_imbalance, backup_imbalance;
 } pl_detail_t;
 
 /* PL_OK, PL_ERR_MEMORY. */
-PL_MUST_CHECK pl_status_t pl_detail_make(const pl_engine_t *engine,
+PL_MUST_CHECK pl_status_t pl_detail_make(const pl_outcome_t *outcome,
                                          const pl_metrics_t *metrics,
                                          const pl_slo_t *slo,
                                          pl_detail_t *detail_p);

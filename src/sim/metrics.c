@@ -140,20 +140,3 @@ pl_status_t pl_metrics_of(const pl_record_t *records, int32_t n,
     *metrics_p = metrics;
     return PL_OK;
 }
-
-pl_status_t pl_metrics_make(const pl_engine_t *engine, pl_metrics_t *metrics_p)
-{
-    int32_t n            = pl_engine_n_requests(engine);
-    pl_record_t *records = malloc(((size_t)n + 1) * sizeof(*records));
-    pl_status_t status;
-
-    if (records == NULL) {
-        return PL_ERR_MEMORY;
-    }
-    for (int32_t i = 0; i < n; i++) {
-        records[i] = *pl_engine_record(engine, i);
-    }
-    status = pl_metrics_of(records, n, metrics_p);
-    free(records);
-    return status;
-}

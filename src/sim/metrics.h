@@ -43,12 +43,8 @@ typedef struct pl_metrics {
     pl_spread_t ttft, tpot, e2e, queue;
 } pl_metrics_t;
 
-/* PL_OK, PL_ERR_MEMORY. */
-PL_MUST_CHECK pl_status_t pl_metrics_make(const pl_engine_t *engine,
-                                          pl_metrics_t *metrics_p);
-
-/* The same of records[n], in order of arrival, with prompts of a token or more.
- */
+/* Of records[n], in order of arrival, with prompts of a token or more.  PL_OK,
+ * PL_ERR_MEMORY. */
 PL_MUST_CHECK pl_status_t pl_metrics_of(const pl_record_t *records, int32_t n,
                                         pl_metrics_t *metrics_p);
 

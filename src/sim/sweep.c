@@ -54,13 +54,13 @@ static int64_t breaks(const pl_record_t *record, pl_metric_time_t which,
            (ns > limit_ns);
 }
 
-pl_sweep_broken_t pl_sweep_broken(const pl_engine_t *engine,
+pl_sweep_broken_t pl_sweep_broken(const pl_outcome_t *outcome,
                                   const pl_slo_t *slo)
 {
     pl_sweep_broken_t broken = {0};
 
-    for (int32_t i = 0; i < pl_engine_n_requests(engine); i++) {
-        const pl_record_t *record = pl_engine_record(engine, i);
+    for (int32_t i = 0; i < outcome->n; i++) {
+        const pl_record_t *record = &outcome->records[i];
 
         if (pl_metrics_counts(record)) {
             broken.ttft += breaks(record, PL_METRIC_TTFT, slo->ttft_ns);

@@ -22,7 +22,7 @@ typedef struct pl_sweep_broken {
     int64_t ttft, tpot, e2e;
 } pl_sweep_broken_t;
 
-pl_sweep_broken_t pl_sweep_broken(const pl_engine_t *engine,
+pl_sweep_broken_t pl_sweep_broken(const pl_outcome_t *outcome,
                                   const pl_slo_t *slo);
 
 /* How long a simulation takes, in no unit: to tell long ones from short ones.
