@@ -124,15 +124,33 @@ static int32_t choose_home(const pl_engine_t *engine, int32_t n_pages)
     return best;
 }
 
+/* A prompt that re-enters may fill the pool to its last page. */
+static int32_t pages_reserved(const pl_engine_t *engine, int32_t prompt_tokens)
+{
+    int32_t n    = pl_pages_for(engine, prompt_tokens) + 1;
+    int32_t most = engine->decode_pages - 1;
+
+    return n < most ? n : most;
+}
+
+int32_t pl_decode_room(const pl_engine_t *engine, int32_t prompt_tokens)
+{
+    int32_t n     = pages_reserved(engine, prompt_tokens);
+    int32_t index = choose_home(engine, n);
+
+    return index < 0 ? -1
+                     : pl_lanes_free_count(engine->homes[index].pool, 0) - n;
+}
+
 pl_status_t pl_decode_reserve(pl_engine_t *engine, int32_t request, bool *ok_p)
 {
     pl_live_t *live = &engine->live[request];
-    int32_t n       = pl_pages_for(engine, live->prompt_tokens) + 1;
-    int32_t most    = engine->decode_pages - 1;
+    int32_t n       = pages_reserved(engine, live->prompt_tokens);
     int32_t index;
 
-    /* A prompt that re-enters may fill the pool to its last page. */
-    n     = n < most ? n : most;
+    if (engine->config.role == PL_ROLE_PREFILL) {
+        return pl_port_reserve(engine, request, ok_p);
+    }
     index = choose_home(engine, n);
     *ok_p = index >= 0;
     if (index < 0) {
@@ -145,6 +163,9 @@ pl_status_t pl_decode_reserve(pl_engine_t *engine, int32_t request, bool *ok_p)
 
 pl_status_t pl_decode_release(pl_engine_t *engine, int32_t request)
 {
+    if (engine->config.role == PL_ROLE_PREFILL) {
+        return pl_port_release(engine, request);
+    }
     PL_TRY(give_decode_pages(engine, request, 0));
     PL_ARRAY_FREE(&engine->live[request].decode_pages);
     return PL_OK;
@@ -306,6 +327,9 @@ static pl_status_t reenter(pl_engine_t *engine, int32_t request)
 
     live->prompt_tokens = pl_rows_held(engine, request) + 1;
     PL_TRY(pl_decode_release(engine, request));
+    if (engine->config.role == PL_ROLE_DECODE) {
+        return pl_port_reenter(engine, request);
+    }
     if (!pl_fit_cold(engine, request, live->prompt_tokens)) {
         pl_log(engine->log, PL_LOG_WARN,
                "request %d was preempted and no longer fits the lanes with its "

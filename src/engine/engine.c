@@ -104,7 +104,10 @@ static pl_status_t open_homes(pl_engine_t *engine)
 
     engine->n_homes =
         config->n_decode > 0 ? config->n_decode : config->n_prefill;
-    engine->homes = calloc((size_t)engine->n_homes, sizeof(*engine->homes));
+    if (config->role == PL_ROLE_PREFILL) {
+        engine->n_homes = 0; /* they are elsewhere */
+    }
+    engine->homes = calloc((size_t)engine->n_homes + 1, sizeof(*engine->homes));
     engine->decode_lanes = calloc(n_ranks, sizeof(*engine->decode_lanes));
     engine->decode_host_lanes =
         calloc(n_ranks, sizeof(*engine->decode_host_lanes));
@@ -170,7 +173,6 @@ static pl_status_t open_requests(pl_engine_t *engine)
         }
     }
     engine->n_finished_out = engine->n_finished;
-    engine->config.skip    = NULL;
 
     engine->owners = malloc((size_t)(pl_pages_for(engine, longest) + 1) *
                             sizeof(*engine->owners));
@@ -179,7 +181,9 @@ static pl_status_t open_requests(pl_engine_t *engine)
     if ((engine->owners == NULL) || (engine->need == NULL)) {
         return PL_ERR_MEMORY;
     }
-    return pl_turns_open(engine);
+    PL_TRY(pl_arrive_open(engine));
+    engine->config.skip = NULL; /* borrowed for the opening */
+    return PL_OK;
 }
 
 /* Storage rides behind the host tier. */
@@ -192,6 +196,14 @@ static bool storage_is_sound(const pl_engine_config_t *config)
            (config->prefetch_threshold_tokens >= 0);
 }
 
+static bool role_is_sound(const pl_engine_config_t *config)
+{
+    return (config->port != NULL ? !config->evict->foresees
+                                 : config->role == PL_ROLE_WHOLE) &&
+           ((config->role != PL_ROLE_DECODE) || (config->n_decode > 0)) &&
+           ((config->role != PL_ROLE_PREFILL) || (config->n_decode == 0));
+}
+
 static bool config_is_sound(const pl_engine_config_t *config)
 {
     return (config->n_prefill >= 1) && (config->n_decode >= 0) &&
@@ -200,7 +212,8 @@ static bool config_is_sound(const pl_engine_config_t *config)
            (config->chunk_tokens >= config->page_tokens) &&
            (config->chunk_tokens % config->page_tokens == 0) &&
            (config->max_batch >= 1) && (config->explore >= 0) &&
-           (config->evict != NULL) && storage_is_sound(config);
+           (config->evict != NULL) && storage_is_sound(config) &&
+           role_is_sound(config);
 }
 
 pl_status_t pl_engine_open(const pl_engine_config_t *config,
@@ -280,7 +293,7 @@ static void close_requests(pl_engine_t *engine)
         PL_ARRAY_FREE(&engine->live[i].decode_pages);
         PL_ARRAY_FREE(&engine->live[i].decode_host_pages);
     }
-    pl_turns_close(engine);
+    pl_turns_close(&engine->turns);
     free(engine->live);
     free(engine->records);
     free(engine->finished);
@@ -317,8 +330,12 @@ void pl_engine_close(pl_engine_t *engine)
 
 bool pl_engine_done(const pl_engine_t *engine)
 {
-    return (engine->n_finished == engine->source.count) &&
-           (engine->pending.n == 0) && !pl_publish_wants_last(engine);
+    int32_t left = engine->config.port != NULL
+                       ? engine->n_inside
+                       : engine->source.count - engine->n_finished;
+
+    return (left == 0) && (engine->pending.n == 0) &&
+           !pl_publish_wants_last(engine);
 }
 
 const pl_engine_config_t *pl_engine_config(const pl_engine_t *engine)

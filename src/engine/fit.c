@@ -190,6 +190,7 @@ static pl_status_t check_pool(const pl_engine_t *engine,
 /* Whoever needs the most is named, so that one remedy serves all. */
 static pl_status_t check_pools(pl_engine_t *engine)
 {
+    pl_role_t role     = engine->config.role;
     hungriest_t lane   = {0};
     hungriest_t decode = {0};
 
@@ -200,10 +201,14 @@ static pl_status_t check_pools(pl_engine_t *engine)
         if (engine->records[i].skipped) {
             continue;
         }
-        clear_need(engine);
-        pl_fit_chunks(engine, i, 0, request->input_tokens, engine->need);
-        feed(&lane, engine->need[most_needed(engine)], request);
-        feed(&decode, decode_pages_alone(engine, request), request);
+        if (role != PL_ROLE_DECODE) {
+            clear_need(engine);
+            pl_fit_chunks(engine, i, 0, request->input_tokens, engine->need);
+            feed(&lane, engine->need[most_needed(engine)], request);
+        }
+        if (role != PL_ROLE_PREFILL) {
+            feed(&decode, decode_pages_alone(engine, request), request);
+        }
     }
     PL_TRY(check_pool(engine, &lane, "one rank's lane",
                       (int64_t)engine->device_pages - 1, "device-pages"));
@@ -213,6 +218,11 @@ static pl_status_t check_pools(pl_engine_t *engine)
 
 pl_status_t pl_fit_resolve(pl_engine_t *engine)
 {
+    if (engine->config.role == PL_ROLE_DECODE) { /* what no prompt ever needs */
+        engine->config.device_pages  = 2;
+        engine->config.host_pages    = 0;
+        engine->config.storage_pages = 0;
+    }
     PL_TRY(resolve_pools(engine));
     return check_pools(engine);
 }

@@ -68,7 +68,7 @@ static uint64_t hash_requests(const pl_engine_t *engine)
         h = pl_fold64(h, (uint64_t)engine->waiting.items[i]);
     }
     h = pl_fold64(h, (uint64_t)engine->current);
-    h = pl_fold64(h, pl_turns_state_hash(engine));
+    h = pl_fold64(h, pl_turns_state_hash(&engine->turns));
     return pl_fold64(h, (uint64_t)engine->releases);
 }
 

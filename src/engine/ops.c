@@ -232,6 +232,18 @@ static pl_status_t start_shared(pl_engine_t *engine, pl_pending_t pending,
     return PL_OK;
 }
 
+/* To a home elsewhere: whoever knows the links will say when it ends. */
+static pl_status_t start_elsewhere(pl_engine_t *engine, pl_pending_t pending,
+                                   int64_t bytes)
+{
+    const pl_engine_port_t *port = engine->config.port;
+
+    pending.end_ns = INT64_MAX;
+    PL_TRY(PL_ARRAY_PUSH(&engine->pending, pending));
+    return port->send(port->context, pending.due.request, pending.due.id,
+                      bytes);
+}
+
 static pl_status_t start_alone(pl_engine_t *engine, pl_pending_t pending,
                                pl_link_t link, int32_t rank, int64_t bytes)
 {
@@ -263,6 +275,9 @@ pl_status_t pl_ops_start(pl_engine_t *engine, const pl_op_t *op, int64_t id,
             (int32_t)(roll % ((uint64_t)engine->config.explore + 1));
     }
     engine->counters.link_bytes[link] += bytes;
+    if ((link == PL_LINK_PD) && (engine->config.role == PL_ROLE_PREFILL)) {
+        return start_elsewhere(engine, pending, bytes);
+    }
     return (link == PL_LINK_PD) && engine->config.costs.pd_shares
                ? start_shared(engine, pending, op->home, bytes)
                : start_alone(engine, pending, link, op->home, bytes);

@@ -17,6 +17,10 @@
  * is handed over at at_ns takes effect in the first tick that starts then or
  * later; at_ns is not before pl_engine_now_ns.  None of these is called from
  * within a plan of the same engine; those of others may be.
+ *
+ * Records (pl_engine_record) say what happened here: of prefill up to the first
+ * token, of decode from decode_ns on.  A prompt that comes with tokens
+ * generated counts as one that re-entered: its hits are not noted.
  */
 #ifndef PL_ENGINE_PORT_H
 #define PL_ENGINE_PORT_H
@@ -75,9 +79,9 @@ PL_MUST_CHECK pl_status_t pl_engine_give(pl_engine_t *engine,
                                          int64_t at_ns);
 pl_handover_t pl_handover_of(const pl_request_t *request, int32_t number);
 
-/* Would it fit cold into empty lanes (with give), and with all it is to say
- * into an empty home? */
-bool pl_engine_fits(const pl_engine_t *engine, int32_t prompt_tokens);
+/* WHOLE, PREFILL: would so many tokens of it fit cold into empty lanes? */
+bool pl_engine_fits(const pl_engine_t *engine, int32_t request,
+                    int32_t prompt_tokens);
 
 /* PREFILL: where there was no room there may be some now. */
 void pl_engine_nudge(pl_engine_t *engine, int64_t at_ns);
@@ -103,9 +107,9 @@ PL_MUST_CHECK pl_status_t pl_engine_enter(pl_engine_t *engine,
                                           const pl_handover_t *handover,
                                           int64_t at_ns);
 
-/* WHOLE, PREFILL: tokens that a prompt of the trace would hit now; leaves no
- * trace. keys[n_keys] are of its whole pages, as pl_engine_source_t has them.
- */
+/* WHOLE, PREFILL: tokens that a prompt of the source would hit now, on device
+ * or host; nothing changes by it.  keys[n_keys]: of its whole pages, as
+ * pl_engine_source_t gives them. */
 int32_t pl_engine_peek(const pl_engine_t *engine, int32_t request,
                        const pl_page_key_t *keys, int32_t n_keys);
 

@@ -165,6 +165,9 @@ static pl_status_t end_prompt(pl_engine_t *engine, int32_t request)
     engine->current = -1;
     engine->n_transferring++;
     pl_engine_released(engine);
+    if (engine->config.port != NULL) {
+        PL_TRY(pl_port_prefilled(engine, request));
+    }
     return pl_transfer_settle(engine, request);
 }
 

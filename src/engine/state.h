@@ -1,7 +1,8 @@
 /* engine/state.h - the engine's state; for the files of src/engine only.
  *
  *   tick.c      plan and commit: the order of a tick
- *   arrive.c    who arrives when: by time, or behind others
+ *   arrive.c    requests of the trace, or what the port hands in
+ *   port.c      as one instance of several (port.h)
  *   admit.c     match, admission, load-back
  *   foresee.c   the trace read ahead, for a policy that asks for it
  *   prefill.c   chunks and their insertion
@@ -18,6 +19,8 @@
 
 #include "base/array.h"
 #include "engine/engine.h"
+#include "engine/port.h"
+#include "engine/turns.h"
 
 /* A request's way; see design 4. */
 typedef enum pl_phase {
@@ -102,21 +105,6 @@ typedef struct pl_home {
                                 that is shared, when left_ns were reckoned */
 } pl_home_t;
 
-/* A request that waits for no other any more. */
-typedef struct pl_turn {
-    int64_t at_ns;
-    int32_t request;
-} pl_turn_t;
-
-/* Requests that arrive: by their own time in their order, or behind others. */
-typedef struct pl_turns {
-    int32_t next;       /* none before it will arrive by its time alone */
-    int32_t *first;     /* [count + 1] where those behind a request begin */
-    int32_t *behind;    /* in this */
-    int32_t *n_unended; /* [count] that it still waits for */
-    PL_ARRAY(pl_turn_t) ready; /* a heap: the earliest first, then by number */
-} pl_turns_t;
-
 /* An asynchronous operation from its start to its end. */
 typedef struct pl_pending {
     pl_due_t due;
@@ -157,6 +145,7 @@ struct pl_engine {
     pl_record_t *records; /* [source.count] */
     int32_t n_arrived;    /* one behind the last that has arrived */
     int32_t n_finished, n_transferring;
+    int32_t n_inside; /* with a port: handed in and not gone */
     pl_turns_t turns;
 
     pl_id_list_t waiting; /* first in, first out, from waiting_head on */
@@ -170,6 +159,8 @@ struct pl_engine {
     int64_t tick, now_ns, next_ns;
     bool jumps; /* next_ns is when something happens next, not when something
                    computed ends */
+    bool rests; /* and nothing will, unless the port hands something in or a
+                   page was given back after the plan was made */
     int64_t next_op;
     int64_t link_free_ns[PL_LINKS];
     PL_ARRAY(pl_pending_t) pending; /* ascending ids */
@@ -261,6 +252,18 @@ PL_MUST_CHECK pl_status_t pl_fit_resolve(pl_engine_t *engine);
 /* Would a prompt of that length fit cold into empty lanes? */
 bool pl_fit_cold(const pl_engine_t *engine, int32_t request, int32_t tokens);
 
+/* port.c: of a prefill instance, whose homes are elsewhere. */
+PL_MUST_CHECK pl_status_t pl_port_reserve(pl_engine_t *engine, int32_t request,
+                                          bool *ok_p);
+PL_MUST_CHECK pl_status_t pl_port_release(pl_engine_t *engine, int32_t request);
+PL_MUST_CHECK pl_status_t pl_port_deliver(pl_engine_t *engine, int32_t request);
+/* Of a decode instance: what it gave up goes elsewhere. */
+PL_MUST_CHECK pl_status_t pl_port_reenter(pl_engine_t *engine, int32_t request);
+PL_MUST_CHECK pl_status_t pl_port_prefilled(pl_engine_t *engine,
+                                            int32_t request);
+PL_MUST_CHECK pl_status_t pl_port_finished(pl_engine_t *engine,
+                                           int32_t request);
+
 /* ---- the steps of a tick ---- */
 
 /* admit.c: match and admit the head of the queue, or retry its load-back. */
@@ -336,6 +339,9 @@ PL_MUST_CHECK pl_status_t pl_decode_release(pl_engine_t *engine,
                                             int32_t request);
 PL_MUST_CHECK pl_status_t pl_decode_arrived(pl_engine_t *engine,
                                             int32_t request);
+/* Pages that the roomiest home has left after those for such a prompt; below
+ * 0: none has room. */
+int32_t pl_decode_room(const pl_engine_t *engine, int32_t prompt_tokens);
 PL_MUST_CHECK pl_status_t pl_decode_apply(pl_engine_t *engine);
 PL_MUST_CHECK pl_status_t pl_decode_plan(pl_engine_t *engine);
 PL_MUST_CHECK pl_status_t pl_decode_offloaded(pl_engine_t *engine,
@@ -346,16 +352,13 @@ PL_MUST_CHECK pl_status_t pl_decode_resumed(pl_engine_t *engine,
                                             bool good);
 /* arrive.c */
 
-/* Who waits for whom; after open_requests has marked who is skipped. */
-PL_MUST_CHECK pl_status_t pl_turns_open(pl_engine_t *engine);
-void pl_turns_close(pl_engine_t *engine);
+/* After open_requests has marked who is skipped. */
+PL_MUST_CHECK pl_status_t pl_arrive_open(pl_engine_t *engine);
 /* A request has ended: those behind it may come now. */
-PL_MUST_CHECK pl_status_t pl_turns_ended(pl_engine_t *engine, int32_t request);
-/* When the next one arrives of which that is known; INT64_MAX: none. */
-int64_t pl_turns_next_ns(const pl_engine_t *engine);
-/* Put into the queue whoever has arrived by now. */
-PL_MUST_CHECK pl_status_t pl_turns_take(pl_engine_t *engine);
-uint64_t pl_turns_state_hash(const pl_engine_t *engine);
+PL_MUST_CHECK pl_status_t pl_arrive_behind(pl_engine_t *engine,
+                                           int32_t request);
+/* Take in whoever has arrived by now. */
+PL_MUST_CHECK pl_status_t pl_arrive(pl_engine_t *engine);
 
 /* tick.c */
 PL_MUST_CHECK pl_status_t pl_request_finish(pl_engine_t *engine,

@@ -20,7 +20,8 @@ pl_status_t pl_request_finish(pl_engine_t *engine, int32_t request, bool failed)
     event.value           = failed;
     pl_engine_emit(engine, event);
     pl_engine_released(engine);
-    return pl_turns_ended(engine, request);
+    return engine->config.port != NULL ? pl_port_finished(engine, request)
+                                       : pl_arrive_behind(engine, request);
 }
 
 /* ---- applying ---- */
@@ -148,7 +149,7 @@ static int64_t chunk_ns(pl_engine_t *engine)
 static pl_status_t jump(pl_engine_t *engine)
 {
     int64_t next    = pl_ops_next_end(engine);
-    int64_t arrival = pl_turns_next_ns(engine);
+    int64_t arrival = pl_turns_first(&engine->turns).at_ns;
 
     next = arrival < next ? arrival : next;
     if ((engine->current < 0) && (engine->waiting_head < engine->waiting.n)) {
@@ -160,8 +161,9 @@ static pl_status_t jump(pl_engine_t *engine)
             (deadline > engine->now_ns) && (deadline < next) ? deadline : next;
     }
     /* What was given back after admission is for the next tick to use. */
-    if ((next == INT64_MAX) && (engine->plan.n_ops == 0) &&
-        (engine->releases == engine->releases_before) &&
+    engine->rests = (next == INT64_MAX) && (engine->plan.n_ops == 0) &&
+                    (engine->releases == engine->releases_before);
+    if (engine->rests && (engine->config.port == NULL) &&
         (engine->n_finished < engine->source.count)) {
         pl_log(engine->log, PL_LOG_ERROR,
                "engine: nothing can go on in tick %" PRId64 " with %d of %d "
@@ -209,6 +211,7 @@ static void begin_tick(pl_engine_t *engine)
     engine->counters.ticks++;
     engine->now_ns = engine->next_ns;
     engine->jumps  = false;
+    engine->rests  = false;
 
     engine->releases_before = engine->releases;
 }
@@ -230,7 +233,7 @@ pl_status_t pl_engine_plan(pl_engine_t *engine, pl_plan_t **plan_p)
     PL_TRY(apply_due(engine));
     PL_TRY(pl_prefill_apply(engine));
     PL_TRY(pl_decode_apply(engine));
-    PL_TRY(pl_turns_take(engine));
+    PL_TRY(pl_arrive(engine));
     PL_TRY(fetch_and_admit(engine));
     PL_TRY(pl_prefill_plan(engine));
     PL_TRY(pl_decode_plan(engine));

@@ -18,6 +18,30 @@ static pl_status_t emit_send(pl_engine_t *engine, const pl_op_t *op, int64_t id)
     return PL_OK;
 }
 
+static bool is_elsewhere(const pl_engine_t *engine)
+{
+    return engine->config.role == PL_ROLE_PREFILL;
+}
+
+/* From page `from` on, and where they go: what is elsewhere nobody here knows.
+ */
+static pl_status_t keep_pages(pl_engine_t *engine, const pl_live_t *live,
+                              size_t from, pl_op_t *op)
+{
+    size_t bytes = (live->pages.n - from) * sizeof(*live->pages.items);
+
+    op->pages = pl_plan_keep(engine, live->pages.items + from, bytes);
+    if (op->pages == NULL) {
+        return PL_ERR_MEMORY;
+    }
+    if (is_elsewhere(engine)) {
+        return PL_OK;
+    }
+    op->home  = engine->homes[live->home_index].rank;
+    op->other = pl_plan_keep(engine, live->decode_pages.items + from, bytes);
+    return op->other == NULL ? PL_ERR_MEMORY : PL_OK;
+}
+
 pl_status_t pl_transfer_send(pl_engine_t *engine, int32_t request, bool last)
 {
     pl_live_t *live = &engine->live[request];
@@ -39,16 +63,10 @@ pl_status_t pl_transfer_send(pl_engine_t *engine, int32_t request, bool last)
     op.n_pages     = (int32_t)n;
     op.first_token = live->sent_pages * engine->config.page_tokens;
     op.n_tokens    = tokens;
-    op.home        = engine->homes[live->home_index].rank;
+    op.home        = -1;
     op.last        = last;
-    op.pages       = pl_plan_keep(engine, live->pages.items + from,
-                                  n * sizeof(*live->pages.items));
-    op.other       = pl_plan_keep(engine, live->decode_pages.items + from,
-                                  n * sizeof(*live->pages.items));
-    if ((op.pages == NULL) || (op.other == NULL)) {
-        return PL_ERR_MEMORY;
-    }
-    n_counted = engine->config.costs.pd_shares
+    PL_TRY(keep_pages(engine, live, from, &op));
+    n_counted = engine->config.costs.pd_shares || is_elsewhere(engine)
                     ? op.n_pages
                     : pl_ops_busiest_lane(engine, NULL, op.pages, op.n_pages);
     PL_TRY(pl_plan_add(engine, op, &id));
@@ -76,6 +94,9 @@ pl_status_t pl_transfer_settle(pl_engine_t *engine, int32_t request)
     pl_hicache_unlock(engine->cache, live->node);
     live->node = NULL;
     PL_ARRAY_FREE(&live->pages);
+    if (is_elsewhere(engine)) {
+        return pl_port_deliver(engine, request);
+    }
     if (live->send_failed) {
         PL_TRY(pl_decode_release(engine, request));
         return pl_request_finish(engine, request, true);

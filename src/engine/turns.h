@@ -19,16 +19,16 @@ typedef struct pl_turn {
 
 typedef struct pl_turns {
     pl_engine_source_t source;
-    const uint8_t *skip; /* [source.count] that neither come nor are waited
-                            for; NULL: none */
-    int32_t next;        /* none before it will arrive by its time alone */
-    int32_t *first;      /* [count + 1] where those behind a request begin */
-    int32_t *behind;     /* in this */
-    int32_t *n_unended;  /* [count] that it still waits for */
+    uint8_t *skip;      /* [count] those that neither come nor are waited for */
+    int32_t next;       /* the first still to arrive by its time alone */
+    int32_t *first;     /* [count + 1] where those behind a request begin */
+    int32_t *behind;    /* in this */
+    int32_t *n_unended; /* [count] that it still waits for */
     PL_ARRAY(pl_turn_t) ready; /* a heap: the earliest first, then by number */
 } pl_turns_t;
 
-/* Of a zeroed one; source and skip are borrowed.  PL_OK; PL_ERR_ARGUMENT: a
+/* Into a zeroed one, which is to be closed in any case.  The source is
+ * borrowed; skip[count] is copied, NULL: none.  PL_OK; PL_ERR_ARGUMENT: a
  * request waits for one that does not stand before it; PL_ERR_MEMORY. */
 PL_MUST_CHECK pl_status_t pl_turns_open(const pl_engine_source_t *source,
                                         const uint8_t *skip, pl_turns_t *turns);
