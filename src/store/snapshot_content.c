@@ -539,6 +539,17 @@ static void add_engine_counters(const pl_engine_t *engine,
         pl_content_integer(content, "/counters/engine", LINKS[link],
                            c->link_bytes[link]);
     }
+    for (int part = 0; part < PL_COST_PARTS; part++) {
+        const char *text = pl_cost_part_text((pl_cost_part_t)part);
+        char name[64];
+
+        (void)snprintf(name, sizeof(name), "prefill_%s_ns", text);
+        pl_content_integer(content, "/counters/engine", name,
+                           c->prefill_ns[part]);
+        (void)snprintf(name, sizeof(name), "decode_%s_ns", text);
+        pl_content_integer(content, "/counters/engine", name,
+                           c->decode_ns[part]);
+    }
 }
 
 static void add_cache_counters(const pl_engine_t *engine, pl_content_t *content)
