@@ -117,8 +117,8 @@ typedef struct pl_fleet_waits {
 
 /* All instances, with nothing done yet.  Params are copied; what they point at
  * is borrowed.  PL_OK; PL_ERR_ARGUMENT with one line (an eviction policy that
- * reads the trace ahead, and several prefill instances: none of them knows what
- * comes to it); PL_ERR_RESOURCE with one line (a prompt that fits no instance);
+ * reads the trace ahead: no instance knows what will come to it);
+ * PL_ERR_RESOURCE with one line (a prompt that fits no instance);
  * PL_ERR_MEMORY. */
 PL_MUST_CHECK pl_status_t pl_fleet_open(const pl_fleet_params_t *params,
                                         const pl_log_t *log,
