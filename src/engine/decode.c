@@ -192,8 +192,9 @@ static void note_gap(pl_engine_t *engine, int64_t ns)
     }
 }
 
-/* One more token is known.  Was it the last? */
-static bool generate(pl_engine_t *engine, int32_t request)
+/* n >= 1 more tokens are known, which came together.  Was the last among them?
+ */
+static bool generate(pl_engine_t *engine, int32_t request, int32_t n)
 {
     pl_record_t *record = &engine->records[request];
     pl_live_t *live     = &engine->live[request];
@@ -204,7 +205,7 @@ static bool generate(pl_engine_t *engine, int32_t request)
     } else {
         live->token_ns = record->first_token_ns;
     }
-    live->generated++;
+    live->generated += n;
     record->generated_tokens =
         live->ended_at > 0 ? live->ended_at : live->generated;
     return (live->ended_at > 0) || (live->generated == record->output_tokens);
@@ -217,7 +218,8 @@ pl_status_t pl_decode_arrived(pl_engine_t *engine, int32_t request)
     if (engine->records[request].decode_ns < 0) {
         engine->records[request].decode_ns = engine->now_ns;
     }
-    if (generate(engine, request)) {
+    live->unseen_tokens = pl_draft_unseen(engine, request);
+    if (generate(engine, request, 1)) {
         return end_decode(engine, request);
     }
     live->phase = PL_PHASE_READY;
@@ -242,10 +244,11 @@ static pl_status_t apply_home(pl_engine_t *engine, pl_home_t *home)
     for (size_t i = 0; i < home->running.n; i++) {
         int32_t request = home->running.items[i];
         pl_live_t *live = &engine->live[request];
-        bool ends       = (live->stepping && generate(engine, request)) ||
+        bool ends       = ((live->step_tokens > 0) &&
+                     generate(engine, request, live->step_tokens)) ||
                     has_ended(engine, request);
 
-        live->stepping = false;
+        live->step_tokens = 0;
         if (ends) {
             PL_TRY(end_decode(engine, request));
         } else {
@@ -375,19 +378,30 @@ static pl_status_t preempt_youngest(pl_engine_t *engine, pl_home_t *home,
     return offload(engine, victim);
 }
 
-/* A page for the next row; *ok_p false: it has to wait, or was itself sent off.
+/* Rows that the next step writes: those of its drafts too, kept or not. */
+static int32_t rows_of_step(const pl_engine_t *engine, int32_t request)
+{
+    int32_t left = engine->records[request].output_tokens -
+                   engine->live[request].generated;
+    int32_t n = 1 + engine->config.mtp.draft_tokens;
+
+    return n < left ? n : left;
+}
+
+/* Pages for the next rows; *ok_p false: it has to wait, or was itself sent off.
  */
 static pl_status_t grow(pl_engine_t *engine, pl_home_t *home, int32_t request,
                         bool *ok_p)
 {
     pl_live_t *live = &engine->live[request];
-    int32_t need =
-        pl_rows_held(engine, request) / engine->config.page_tokens + 1;
+    int32_t need = pl_pages_for(engine, (int64_t)pl_rows_held(engine, request) +
+                                            rows_of_step(engine, request));
     int32_t victim = -1;
 
     *ok_p = false;
     while ((int32_t)live->decode_pages.n < need) {
-        pl_status_t status = take_decode_pages(engine, request, 1);
+        pl_status_t status = take_decode_pages(
+            engine, request, need - (int32_t)live->decode_pages.n);
 
         if (status == PL_OK) {
             break;
@@ -429,9 +443,10 @@ static pl_status_t start_ready(pl_engine_t *engine, pl_home_t *home)
 static pl_status_t add_step(pl_engine_t *engine, pl_home_t *home,
                             int32_t request)
 {
-    pl_live_t *live = &engine->live[request];
-    pl_op_t op      = {0};
-    int64_t id      = 0;
+    pl_live_t *live   = &engine->live[request];
+    pl_op_t op        = {0};
+    int64_t id        = 0;
+    int32_t n_drafted = 0;
 
     op.kind        = PL_OP_DECODE;
     op.request     = request;
@@ -439,11 +454,13 @@ static pl_status_t add_step(pl_engine_t *engine, pl_home_t *home,
     op.n_pages     = (int32_t)live->decode_pages.n;
     op.pages       = live->decode_pages.items;
     op.first_token = pl_rows_held(engine, request);
-    op.n_tokens    = 1;
+    op.n_tokens    = pl_draft_kept(engine, request, &n_drafted);
     op.home        = home->rank;
     PL_TRY(pl_plan_add(engine, op, &id));
-    live->stepping = true;
+    live->step_tokens = op.n_tokens;
     engine->counters.decode_steps++;
+    engine->counters.drafted_tokens += n_drafted;
+    engine->counters.accepted_tokens += op.n_tokens - 1;
     return PL_OK;
 }
 

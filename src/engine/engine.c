@@ -212,6 +212,9 @@ static bool config_is_sound(const pl_engine_config_t *config)
            (config->chunk_tokens >= config->page_tokens) &&
            (config->chunk_tokens % config->page_tokens == 0) &&
            (config->max_batch >= 1) && (config->explore >= 0) &&
+           (config->mtp.draft_tokens >= 0) &&
+           (config->mtp.accept_millionths >= 0) &&
+           (config->mtp.accept_millionths <= 1000000) &&
            (config->evict != NULL) && storage_is_sound(config) &&
            role_is_sound(config);
 }

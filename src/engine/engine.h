@@ -48,6 +48,18 @@ typedef enum pl_prefetch {
     PL_PREFETCH_TIMEOUT
 } pl_prefetch_t;
 
+/* Multi-token prediction: a decode step drafts tokens and keeps those that the
+ * model would have said.  Which these are is drawn from the seed: request and
+ * position decide, so that the draw is the same wherever it is decoded. */
+typedef struct pl_mtp {
+    int32_t draft_tokens;      /* K; 0: none, a step makes one token */
+    int32_t accept_millionths; /* of a draft, if those before it were kept */
+    /* The draft layer's KV is neither sent to decode nor kept in lower tiers,
+     * so that the draft sees only a part of the text: what is accepted shrinks
+     * as that part does. */
+    bool loses_kv;
+} pl_mtp_t;
+
 /* Of several engines that share a trace, what one does (engine/port.h). */
 typedef enum pl_role {
     PL_ROLE_WHOLE,
@@ -87,6 +99,7 @@ typedef struct pl_engine_config {
     uint64_t seed;       /* of explore */
     pl_costs_t costs;
     int64_t page_bytes; /* of one page, all layers and stores: for the costs */
+    pl_mtp_t mtp;       /* of an executor that makes no tokens of its own */
     pl_role_t role;     /* WHOLE without a port */
     const struct pl_engine_port *port; /* borrowed; NULL: it takes its requests
                                           itself, and nobody is told */
@@ -132,8 +145,9 @@ typedef struct pl_record {
 
 typedef struct pl_engine_counters {
     int64_t ticks, idle_ticks;
-    int64_t chunks, decode_steps; /* operations */
-    int64_t prefill_tokens;       /* computed, re-entries included */
+    int64_t chunks, decode_steps;            /* operations */
+    int64_t drafted_tokens, accepted_tokens; /* of these steps, by mtp */
+    int64_t prefill_tokens;                  /* computed, re-entries included */
     int64_t sends, send_pages, sends_failed;
     int64_t offloads, offload_pages, resumes, reentries;
     int64_t link_bytes[PL_LINKS];

@@ -77,11 +77,12 @@ typedef struct pl_op {
                                   any; else NULL */
 
     int32_t first_token; /* PREFILL: of the chunk.  DECODE: position of the row
-                            that this step makes.  SEND: prompt tokens that lie
-                            before its pages */
-    int32_t n_tokens;    /* PREFILL: of the chunk.  SEND: tokens in its pages.
-                            REENTER: length of the new prompt.  OFFLOAD, RESUME:
-                            rows held */
+                            that this step makes first.  SEND: prompt tokens
+                            that lie before its pages */
+    int32_t n_tokens;    /* PREFILL: of the chunk.  DECODE: that the step makes
+                            (1 without multi-token prediction).  SEND: tokens in
+                            its pages.  REENTER: length of the new prompt.
+                            OFFLOAD, RESUME: rows held */
     int32_t home;        /* SEND, DECODE, OFFLOAD, RESUME, REENTER: the home's
                             rank in the whole group; else -1 */
     bool last;           /* PREFILL: the prompt ends here.  SEND: the prompt's

@@ -7,6 +7,7 @@
  *   foresee.c   the trace read ahead, for a policy that asks for it
  *   prefill.c   chunks and their insertion
  *   transfer.c  prefill -> decode
+ *   draft.c     multi-token prediction
  *   decode.c    steps, growth, preemption, resume, re-entry
  *   storage.c   fetches for those that wait, stores, publications
  *   ops.c       operations under way, virtual links, the plan under
@@ -86,11 +87,12 @@ typedef struct pl_live {
     int32_t home_index; /* index of the home among the homes; -1: none */
     pl_page_list_t decode_pages;
     pl_page_list_t decode_host_pages;
-    bool no_offload;  /* its home could not reserve: re-enter instead */
-    bool stepping;    /* a decode step was planned in the last tick */
-    int32_t ended_at; /* tokens up to its end-of-sequence; 0: none known */
-    int64_t age;      /* order of admission: the youngest is preempted */
-    int64_t token_ns; /* when its newest token was made */
+    bool no_offload;       /* its home could not reserve: re-enter instead */
+    int32_t step_tokens;   /* of the step planned in the last tick; 0: none */
+    int32_t unseen_tokens; /* whose KV the draft layer does not have */
+    int32_t ended_at;      /* tokens up to its end-of-sequence; 0: none known */
+    int64_t age;           /* order of admission: the youngest is preempted */
+    int64_t token_ns;      /* when its newest token was made */
 } pl_live_t;
 
 typedef struct pl_home {
@@ -263,6 +265,12 @@ PL_MUST_CHECK pl_status_t pl_port_prefilled(pl_engine_t *engine,
                                             int32_t request);
 PL_MUST_CHECK pl_status_t pl_port_finished(pl_engine_t *engine,
                                            int32_t request);
+
+/* draft.c: tokens that its next step makes, and those it drafts for it. */
+int32_t pl_draft_kept(const pl_engine_t *engine, int32_t request,
+                      int32_t *n_drafted_p);
+/* Of the text that it begins to decode with, what does the draft not see? */
+int32_t pl_draft_unseen(const pl_engine_t *engine, int32_t request);
 
 /* ---- the steps of a tick ---- */
 

@@ -113,7 +113,7 @@ static int64_t decode_ns(pl_engine_t *engine)
         int64_t ns;
 
         for (size_t j = 0; j < home->running.n; j++) {
-            if (engine->live[home->running.items[j]].stepping) {
+            if (engine->live[home->running.items[j]].step_tokens > 0) {
                 context += pl_rows_held(engine, home->running.items[j]);
                 n++;
             }

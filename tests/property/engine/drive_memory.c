@@ -291,6 +291,35 @@ static void prefill(driver_t *driver, const pl_op_t *op)
     }
 }
 
+/* The rows of a step, those of drafts that are not kept too, go to pages that
+ * nobody else writes or reads. */
+static void write_rows(driver_t *driver, const pl_op_t *op, pool_t *pool)
+{
+    int32_t P     = driver->params->config.page_tokens;
+    int32_t first = op->first_token / P;
+    int32_t left  = driver->requests[op->request].output_tokens -
+                   driver->ways[op->request].tokens;
+    int32_t rows = 1 + driver->params->config.mtp.draft_tokens;
+    int32_t end;
+
+    MUST((op->n_tokens >= 1) && (op->n_tokens <= rows) &&
+             (op->n_tokens <= left),
+         "request %d: a step of %d tokens", op->request, op->n_tokens);
+    rows = rows < left ? rows : left;
+    end  = (op->first_token + rows - 1) / P + 1;
+    MUST(end <= op->n_pages, "request %d has no page to grow into",
+         op->request);
+    for (int32_t p = first; p < end; p++) {
+        if ((p > first) || (op->first_token % P == 0)) { /* 9.13 */
+            must_be_new(pool, op->pages[p], op->kind);
+        }
+        MUST(pool->readers[op->pages[p]] == 0, "row written under a copy");
+        if (p * P < op->first_token + op->n_tokens) {
+            pool->bytes[op->pages[p]] = drive_expected(driver, op->request, p);
+        }
+    }
+}
+
 static void decode(driver_t *driver, const pl_op_t *op)
 {
     int32_t P    = driver->params->config.page_tokens;
@@ -301,8 +330,6 @@ static void decode(driver_t *driver, const pl_op_t *op)
 
     MUST(op->first_token == way->rows, "request %d decodes row %d, not %d",
          op->request, op->first_token, way->rows);
-    MUST(page < op->n_pages, "request %d has no page to grow into",
-         op->request);
     for (int32_t p = 0; p < page + (begins ? 0 : 1); p++) {
         MUST((pool->writers[op->pages[p]] == 0) &&
                  (pool->bytes[op->pages[p]] ==
@@ -310,13 +337,9 @@ static void decode(driver_t *driver, const pl_op_t *op)
              "request %d decodes over page %d: wrong bytes", op->request,
              op->pages[p]);
     }
-    if (begins) { /* 9.13 */
-        must_be_new(pool, op->pages[page], op->kind);
-    }
-    MUST(pool->readers[op->pages[page]] == 0, "row written under a copy");
-    pool->bytes[op->pages[page]] = drive_expected(driver, op->request, page);
-    way->rows++;
-    way->tokens++;
+    write_rows(driver, op, pool);
+    way->rows += op->n_tokens;
+    way->tokens += op->n_tokens;
 }
 
 /* 9.40, 9.42: the sends of a prompt cover its pages once, in order, and only

@@ -60,6 +60,11 @@ static drive_params_t random_params(uint64_t seed)
     config->costs                 = pl_costs_builtin();
     config->page_bytes            = (int64_t)config->page_tokens *
                          (pl_rng_below(&rng, 2) == 0 ? 100 : 40000000);
+    if (pl_rng_below(&rng, 3) == 0) {
+        config->mtp.draft_tokens      = 1 + (int32_t)pl_rng_below(&rng, 5);
+        config->mtp.accept_millionths = (int32_t)pl_rng_below(&rng, 1000001);
+        config->mtp.loses_kv          = pl_rng_below(&rng, 2) == 0;
+    }
     return params;
 }
 
@@ -100,13 +105,14 @@ static void describe(const drive_params_t *params)
 
     printf("  C=%d D=%d rule=%d P=%d chunk=%d device=%d host=%d decode=%d "
            "buffer=%d "
-           "policy=%d explore=%d fail=%g storage=%d prefetch=%d/%d%s\n",
+           "policy=%d explore=%d fail=%g storage=%d prefetch=%d/%d mtp=%d/%d%s"
+           "\n",
            c->n_prefill, c->n_decode, (int)c->ownership.kind, c->page_tokens,
            c->chunk_tokens, c->device_pages, c->host_pages, c->decode_pages,
            c->decode_host_pages, (int)c->write_policy, c->explore,
            params->p_fail, c->storage_pages, (int)c->prefetch,
-           c->prefetch_threshold_tokens,
-           c->storage_read_only ? " read-only" : "");
+           c->prefetch_threshold_tokens, c->mtp.draft_tokens,
+           c->mtp.accept_millionths, c->storage_read_only ? " read-only" : "");
     fflush(stdout);
 }
 
@@ -126,6 +132,8 @@ static void add_up(drive_result_t *sum, const drive_result_t *result)
     sum->counters.reservations_failed += result->counters.reservations_failed;
     sum->counters.operations_failed += result->counters.operations_failed;
     sum->counters.hit_cuts += result->counters.hit_cuts;
+    sum->counters.drafted_tokens += result->counters.drafted_tokens;
+    sum->counters.accepted_tokens += result->counters.accepted_tokens;
     sum->adoptions += result->adoptions;
     sum->spoiled += result->spoiled;
     sum->partial_moves += result->partial_moves;
@@ -181,6 +189,8 @@ START_TEST(random_runs_end_with_every_page_right)
     ck_assert_int_gt(sum.adoptions, 0);
     ck_assert_int_gt(sum.partial_moves, 0);
     ck_assert_int_gt(sum.turns, 0);
+    ck_assert_int_gt(sum.counters.accepted_tokens, 0);
+    ck_assert_int_gt(sum.counters.drafted_tokens, sum.counters.accepted_tokens);
 }
 END_TEST
 

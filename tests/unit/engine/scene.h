@@ -37,5 +37,7 @@ TCase *copies_case(void);
 TCase *homes_case(void);
 TCase *storage_case(void);
 TCase *links_case(void);
+TCase *draft_case(void);
+TCase *port_case(void);
 
 #endif /* PL_TESTS_UNIT_ENGINE_SCENE_H */
