@@ -7,6 +7,7 @@
 #include "sim/calibrate.h"
 #include "sim/costs.h"
 #include "sim/presets.h"
+#include "sim/size.h"
 
 /* *preset_p: the preset of that name; NULL: it is a path. */
 static pl_status_t find_preset(const pl_log_t *log, pl_preset_kind_t kind,
@@ -132,7 +133,8 @@ static pl_status_t derive(const pl_options_t *o, const pl_log_t *log,
     if (o->executor == PL_OPT_EXECUTOR_COST) {
         params->layout = layout;
     }
-    e->page_bytes = (int64_t)pl_store_page_bytes(&layout);
+    e->page_bytes =
+        pl_size_page_bytes(model, derive.kv_dtype, e->page_tokens, 0);
     return pl_costs_derive(&derive, &e->costs);
 }
 

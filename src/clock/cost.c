@@ -160,6 +160,20 @@ static int64_t seen_ns(int64_t ns, int64_t compute_ns, int32_t n_layers)
     return ns - compute_ns > first ? ns - compute_ns : first;
 }
 
+/* All passes that draft. */
+static int64_t draft_ns(const pl_costs_t *costs, const load_t *load)
+{
+    int64_t pass = 0;
+
+    if (costs->draft_tokens == 0) {
+        return 0;
+    }
+    for (int i = 0; i < PL_COST_PARTS; i++) {
+        pass += part_ns(costs, &costs->draft[i], (pl_cost_part_t)i, load);
+    }
+    return costs->draft_tokens * pass;
+}
+
 static int64_t sum_parts(const pl_costs_t *costs, const pl_cost_rate_t *rates,
                          const load_t *load, int64_t *parts_ns)
 {
@@ -226,20 +240,30 @@ int64_t pl_cost_prompt_ns(const pl_costs_t *costs, int n_ranks,
     return ns;
 }
 
+/* `each` rows of n_running requests. */
+static load_t decode_load(const pl_costs_t *costs, int32_t n_running,
+                          int64_t context_tokens, int64_t each)
+{
+    int64_t mean = context_tokens / n_running;
+    int64_t keys = mean < costs->topk ? mean : costs->topk;
+    int64_t tp   = costs->decode_tp > 0 ? costs->decode_tp : 1;
+    int64_t rows = each * n_running;
+
+    return (load_t){.rows        = rows,
+                    .expert_rows = (rows * costs->decode_ep + tp - 1) / tp,
+                    .times       = each,
+                    .context     = context_tokens / 1024 * 1024,
+                    .keys        = keys * n_running,
+                    .is_scored   = mean > costs->topk};
+}
+
 int64_t pl_cost_decode_ns(const pl_costs_t *costs, int32_t n_running,
                           int64_t context_tokens,
                           int64_t parts_ns[PL_COST_PARTS])
 {
-    int64_t mean = n_running == 0 ? 0 : context_tokens / n_running;
-    int64_t keys = mean < costs->topk ? mean : costs->topk;
-    int64_t tp   = costs->decode_tp > 0 ? costs->decode_tp : 1;
-    load_t load  = {.rows = n_running,
-                    .expert_rows =
-                        ((int64_t)n_running * costs->decode_ep + tp - 1) / tp,
-                    .times     = 1,
-                    .context   = context_tokens / 1024 * 1024,
-                    .keys      = keys * n_running,
-                    .is_scored = mean > costs->topk};
+    load_t load, draft;
+    int64_t drafts;
+    int64_t rest;
 
     if (n_running == 0) {
         for (int i = 0; (parts_ns != NULL) && (i < PL_COST_PARTS); i++) {
@@ -247,7 +271,15 @@ int64_t pl_cost_decode_ns(const pl_costs_t *costs, int32_t n_running,
         }
         return 0;
     }
-    return sum_parts(costs, costs->decode, &load, parts_ns);
+    load   = decode_load(costs, n_running, context_tokens,
+                         1 + (int64_t)costs->draft_tokens);
+    draft  = decode_load(costs, n_running, context_tokens, 1);
+    rest   = sum_parts(costs, costs->decode, &load, parts_ns);
+    drafts = draft_ns(costs, &draft);
+    if (parts_ns != NULL) {
+        parts_ns[PL_COST_DRAFT] += drafts;
+    }
+    return rest + drafts;
 }
 
 /* ---- links ---- */

@@ -35,6 +35,7 @@ typedef enum pl_link {
     X(PL_COST_EXPERT, "expert", "experts")                                     \
     X(PL_COST_EXCHANGE, "exchange", "exchange between experts")                \
     X(PL_COST_REDUCE, "reduce", "sums over a home's GPUs")                     \
+    X(PL_COST_DRAFT, "draft", "drafts of tokens")                              \
     X(PL_COST_MATERIALIZE, "materialize", "materialize")
 
 typedef enum pl_cost_part {
@@ -58,10 +59,15 @@ typedef struct pl_cost_rate {
 
 typedef struct pl_costs {
     pl_cost_rate_t prefill[PL_COST_PARTS], decode[PL_COST_PARTS];
-    int32_t topk;        /* tokens that a row attends to at most; no longer
-                            context needs no indexer.  0: there is no top-k */
-    int32_t n_experts;   /* routed experts; 0: none are told apart */
-    int32_t row_experts; /* that a row chooses */
+    /* Multi-token prediction: a decode step makes K = draft_tokens for each
+     * request, in as many passes of a row a request, each with these parts, and
+     * sends K + 1 rows of each through the model. */
+    pl_cost_rate_t draft[PL_COST_PARTS];
+    int32_t draft_tokens; /* 0: none */
+    int32_t topk;         /* tokens that a row attends to at most; no longer
+                             context needs no indexer.  0: there is no top-k */
+    int32_t n_experts;    /* routed experts; 0: none are told apart */
+    int32_t row_experts;  /* that a row chooses */
     /* GPUs that share them, each with as many rows: those of a home of
      * decode_tp GPUs go from one of these each. */
     int32_t prefill_ep, decode_ep;
@@ -95,7 +101,8 @@ int64_t pl_cost_prompt_ns(const pl_costs_t *costs, int n_ranks,
                           int32_t chunk_tokens, int32_t first, int32_t end);
 
 /* One decode step of n_running requests with context_tokens in all, on the
- * busiest home; 0 and no parts if none runs. */
+ * busiest home, drafts included (all passes are PL_COST_DRAFT); 0 and no parts
+ * if none runs. */
 int64_t pl_cost_decode_ns(const pl_costs_t *costs, int32_t n_running,
                           int64_t context_tokens,
                           int64_t parts_ns[PL_COST_PARTS]);

@@ -1,9 +1,9 @@
 #include "sim/costs.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "model/census.h"
+#include "sim/costs_reckon.h"
 
 /* Shares of a data sheet's peak, in percent, that published kernels reach. */
 enum {
@@ -55,8 +55,9 @@ typedef struct deriving {
     const pl_costs_params_t *p;
     rates_t rates;
     pl_census_t census;
-    int64_t n_full, n_sparse; /* layers */
-    int64_t latent, index;    /* bytes of a token in one layer */
+    int64_t n_layers, n_full, n_sparse;
+    int64_t rows;          /* of a request in a decode step */
+    int64_t latent, index; /* bytes of a token in one layer */
     pl_costs_t costs;
 } deriving_t;
 
@@ -168,7 +169,7 @@ static void add_launches(deriving_t *d)
     int64_t step = SCHEDULE_NS;
 
     if (d->p->hardware->is_gpu) {
-        step += LAYER_LAUNCHES_NS * (int64_t)d->p->model->n_layers;
+        step += LAYER_LAUNCHES_NS * d->n_layers;
     }
     d->costs.prefill[PL_COST_LAUNCH].step_ns = step;
     d->costs.decode[PL_COST_LAUNCH].step_ns  = step;
@@ -181,7 +182,8 @@ static pl_cost_rate_t projections(const deriving_t *d, int32_t tp,
                                   int64_t head_rows)
 {
     static const pl_part_t PARTS[] = {PL_PART_ATTENTION, PL_PART_INDEXER,
-                                      PL_PART_SHARED, PL_PART_LAYER};
+                                      PL_PART_SHARED, PL_PART_LAYER,
+                                      PL_PART_MTP};
     int64_t head =
         (int64_t)d->p->model->vocab_size * (int64_t)d->p->model->hidden / tp;
     int64_t parameters = 0;
@@ -202,14 +204,15 @@ static void add_projections(deriving_t *d)
     d->costs.decode[PL_COST_PROJECT]  = projections(d, d->p->decode_tp, 1);
 }
 
-/* 2 * index_heads * index_dim FLOP a key, on full layers; in decode a row's
- * keys are read for it alone.  Each GPU of a home does all of it. */
+/* 2 * index_heads * index_dim FLOP a key, on full layers; in decode a request's
+ * keys are read for its rows alone, once for all.  Each GPU of a home does all
+ * of it. */
 static void add_indexer(deriving_t *d)
 {
     const pl_model_config_t *m = d->p->model;
     int64_t flop    = 2 * K * d->n_full * m->index_heads * m->index_dim;
     int64_t compute = ps(flop, d->rates.index);
-    int64_t read    = ps(K * d->n_full * d->index, d->rates.memory);
+    int64_t read    = ps(K * d->n_full * d->index, d->rates.memory) / d->rows;
 
     d->costs.prefill[PL_COST_INDEX].context_ps = compute;
     d->costs.decode[PL_COST_INDEX].context_ps  = larger(compute, read);
@@ -233,8 +236,8 @@ static void add_attention(deriving_t *d)
 {
     const pl_model_config_t *m = d->p->model;
     int64_t flop =
-        2 * K * (2 * (int64_t)m->kv_lora + m->rope) * m->n_heads * m->n_layers;
-    int64_t read = ps(K * m->n_layers * d->latent, d->rates.memory);
+        2 * K * (2 * (int64_t)m->kv_lora + m->rope) * m->n_heads * d->n_layers;
+    int64_t read = ps(K * d->n_layers * d->latent, d->rates.memory);
 
     d->costs.prefill[PL_COST_ATTEND].key_ps = ps(flop, d->rates.attend);
     d->costs.decode[PL_COST_ATTEND].key_ps =
@@ -332,7 +335,7 @@ static void add_reduce(deriving_t *d)
     int64_t near  = near_ranks(d, tp);
     int64_t nodes = (tp + near - 1) / near;
     int64_t steps = nodes > 1 ? 3 : 1;
-    int64_t sums  = 2 * (int64_t)d->p->model->n_layers;
+    int64_t sums  = 2 * d->n_layers;
     int64_t sent  = sums * 2 * 2 * d->p->model->hidden; /* there and back */
 
     if (tp == 1) {
@@ -348,15 +351,15 @@ static void add_reduce(deriving_t *d)
  * for every chunk anew; where all keep all, the tokens of the chunk alone. */
 static void add_materialize(deriving_t *d)
 {
-    int64_t c     = d->p->n_prefill;
-    int64_t near  = near_ranks(d, c);
-    int64_t token = d->p->model->n_layers * d->latent + d->n_full * d->index;
+    int64_t c            = d->p->n_prefill;
+    int64_t near         = near_ranks(d, c);
+    int64_t token        = d->n_layers * d->latent + d->n_full * d->index;
     pl_cost_rate_t *rate = &d->costs.prefill[PL_COST_MATERIALIZE];
 
     if (c == 1) {
         return;
     }
-    rate->step_ns = (d->p->model->n_layers + d->n_full) * COLLECTIVE_NS;
+    rate->step_ns = (d->n_layers + d->n_full) * COLLECTIVE_NS;
     if (d->p->replicated) {
         /* c rows a row: the others' of the chunk are as many each. */
         rate->row_ps = apart_ps(d, token * (near - 1), token * (c - near));
@@ -364,7 +367,7 @@ static void add_materialize(deriving_t *d)
         rate->view_ps =
             apart_ps(d, K * token * (near - 1) / c, K * token * (c - near) / c);
     }
-    d->costs.ahead_layers = d->p->ahead ? d->p->model->n_layers : 0;
+    d->costs.ahead_layers = d->p->ahead ? (int32_t)d->n_layers : 0;
 }
 
 /* Latencies are those of the builtin table. */
@@ -386,11 +389,66 @@ static void set_links(deriving_t *d)
     d->costs.pd_shares = true;
 }
 
-static pl_status_t reckon(const pl_costs_params_t *params, pl_costs_t *costs_p)
+static void add_parts(deriving_t *d)
+{
+    add_launches(d);
+    add_projections(d);
+    add_indexer(d);
+    add_topk(d);
+    add_attention(d);
+    add_experts(d);
+    add_exchange(d);
+    add_reduce(d);
+    add_materialize(d);
+}
+
+/* What the layer of multi-token prediction has and the model without it has
+ * not. */
+static pl_status_t count_draft(const deriving_t *d, pl_census_t *census)
+{
+    PL_TRY(pl_model_census(d->p->model, 1, d->p->weight_dtype, census));
+    for (int i = 0; i < PL_PARTS; i++) {
+        census->parameters[i] -= d->census.parameters[i];
+        census->bytes[i] -= d->census.bytes[i];
+        census->split_parameters[i] -= d->census.split_parameters[i];
+        census->split_bytes[i] -= d->census.split_bytes[i];
+    }
+    return PL_OK;
+}
+
+/* A pass is a decode step of a model of that one layer, which has an indexer
+ * and experts of its own, with the model's head. */
+static pl_status_t add_draft(deriving_t *d)
+{
+    deriving_t draft = {.p        = d->p,
+                        .rates    = d->rates,
+                        .n_layers = 1,
+                        .n_full   = 1,
+                        .n_sparse = d->p->model->n_experts > 0 ? 1 : 0,
+                        .rows     = 1,
+                        .latent   = d->latent,
+                        .index    = d->index};
+
+    if (d->p->draft_tokens == 0) {
+        return PL_OK;
+    }
+    PL_TRY(count_draft(d, &draft.census));
+    add_parts(&draft);
+    draft.costs.decode[PL_COST_LAUNCH].step_ns -= SCHEDULE_NS;
+    memcpy(d->costs.draft, draft.costs.decode, sizeof(d->costs.draft));
+    d->costs.draft_tokens = d->p->draft_tokens;
+    return PL_OK;
+}
+
+pl_status_t pl_costs_reckon(const pl_costs_params_t *params,
+                            pl_costs_t *costs_p)
 {
     const pl_model_config_t *m = params->model;
     pl_costs_t builtin         = pl_costs_builtin();
-    deriving_t d               = {.p = params, .rates = rates_of(params)};
+    deriving_t d               = {.p        = params,
+                                  .rates    = rates_of(params),
+                                  .n_layers = m->n_layers,
+                                  .rows     = 1 + (int64_t)params->draft_tokens};
     pl_row_layout_t row =
         pl_row_layout_make(params->kv_dtype, m->kv_lora, m->rope, m->index_dim);
 
@@ -404,198 +462,9 @@ static pl_status_t reckon(const pl_costs_params_t *params, pl_costs_t *costs_p)
     for (int i = 0; i < PL_LINKS; i++) {
         d.costs.link_latency_ns[i] = builtin.link_latency_ns[i];
     }
-    add_launches(&d);
-    add_projections(&d);
-    add_indexer(&d);
-    add_topk(&d);
-    add_attention(&d);
-    add_experts(&d);
-    add_exchange(&d);
-    add_reduce(&d);
-    add_materialize(&d);
+    add_parts(&d);
+    PL_TRY(add_draft(&d));
     set_links(&d);
     *costs_p = d.costs;
-    return PL_OK;
-}
-
-/* ---- a prompt that was measured ---- */
-
-/* Of a share in millionths. */
-static int64_t scaled(int64_t value, int64_t millionths)
-{
-    return value / 1000000 * millionths +
-           value % 1000000 * millionths / 1000000;
-}
-
-/* What a part takes per row, and with `all` also once a step. */
-static void scale(pl_cost_rate_t *rate, int64_t millionths, bool all)
-{
-    rate->row_ps     = scaled(rate->row_ps, millionths);
-    rate->context_ps = scaled(rate->context_ps, millionths);
-    rate->key_ps     = scaled(rate->key_ps, millionths);
-    if (all) {
-        rate->step_ns  = scaled(rate->step_ns, millionths);
-        rate->floor_ns = scaled(rate->floor_ns, millionths);
-        rate->view_ps  = scaled(rate->view_ps, millionths);
-    }
-}
-
-/* The parts of that prompt by the table of as many layers on as many ranks,
- * each with all experts, as the runtime has them. */
-static pl_status_t reckon_prompt(const pl_costs_params_t *params,
-                                 const pl_measured_prompt_t *prompt,
-                                 int64_t parts_ns[PL_COST_PARTS])
-{
-    pl_costs_params_t p      = *params;
-    pl_model_config_t *model = malloc(sizeof(*model));
-    pl_costs_t costs;
-    pl_status_t status;
-
-    if (model == NULL) {
-        return PL_ERR_MEMORY;
-    }
-    *model = *params->model;
-    if (prompt->layers < model->n_layers) {
-        model->n_layers = prompt->layers;
-    }
-    p.model      = model;
-    p.n_prefill  = prompt->ranks;
-    p.prefill_ep = 1;
-    p.replicated = false;
-    status       = reckon(&p, &costs);
-    free(model);
-    memset(parts_ns, 0, PL_COST_PARTS * sizeof(*parts_ns));
-    for (int32_t at = 0; (status == PL_OK) && (at < prompt->tokens);
-         at += prompt->chunk_tokens) {
-        int64_t parts[PL_COST_PARTS];
-        int32_t n = prompt->tokens - at < prompt->chunk_tokens
-                        ? prompt->tokens - at
-                        : prompt->chunk_tokens;
-
-        (void)pl_cost_chunk_ns(&costs, prompt->ranks, at, n, parts);
-        for (int i = 0; i < PL_COST_PARTS; i++) {
-            parts_ns[i] += parts[i];
-        }
-    }
-    return status;
-}
-
-static bool grows_with_context(int part)
-{
-    return (part == PL_COST_INDEX) || (part == PL_COST_TOPK);
-}
-
-static void scale_both(pl_costs_t *costs, int part, double by, bool all)
-{
-    int64_t millionths = (int64_t)(by * 1e6 + 0.5);
-
-    scale(&costs->prefill[part], millionths, all);
-    scale(&costs->decode[part], millionths, all);
-}
-
-/* What a prompt is reckoned to take: [1] in parts that grow with the context,
- * [0] in all others. */
-static pl_status_t reckon_halves(const pl_costs_params_t *params,
-                                 const pl_measured_prompt_t *prompt,
-                                 double halves[2])
-{
-    int64_t parts_ns[PL_COST_PARTS];
-
-    PL_TRY(reckon_prompt(params, prompt, parts_ns));
-    halves[0] = 0;
-    halves[1] = 0;
-    for (int i = 0; i < PL_COST_PARTS; i++) {
-        halves[grows_with_context(i) ? 1 : 0] += (double)parts_ns[i];
-    }
-    return PL_OK;
-}
-
-/* Two lengths tell what grows with the context from all else: one factor each,
- * so that both times come out.  Of one length, or where no two positive factors
- * do, one factor for all by the longest. */
-static pl_status_t scale_by_times(const pl_costs_params_t *params,
-                                  const pl_measured_t *m, pl_costs_t *costs)
-{
-    double a[2], b[2];
-    double t           = (double)m->prompt.total_ns;
-    double u           = (double)m->shorter.total_ns;
-    double rest        = 0;
-    double context     = 0;
-    double determinant = 0;
-
-    PL_TRY(reckon_halves(params, &m->prompt, a));
-    PL_TRY(reckon_halves(params, &m->shorter, b));
-    determinant = a[0] * b[1] - a[1] * b[0];
-    if (determinant != 0) {
-        rest    = (t * b[1] - u * a[1]) / determinant;
-        context = (a[0] * u - b[0] * t) / determinant;
-    }
-    if (!(rest > 0) || !(context > 0)) {
-        rest    = t / (a[0] + a[1]);
-        context = rest;
-    }
-    for (int i = 0; i < PL_COST_PARTS; i++) {
-        scale_both(costs, i, grows_with_context(i) ? context : rest, true);
-    }
-    return PL_OK;
-}
-
-/* Each part that was told apart by its own measure, decode's by the same. */
-static pl_status_t scale_by_parts(const pl_costs_params_t *params,
-                                  const pl_measured_prompt_t *prompt,
-                                  pl_costs_t *costs)
-{
-    int64_t parts_ns[PL_COST_PARTS];
-
-    PL_TRY(reckon_prompt(params, prompt, parts_ns));
-    for (int i = 0; i < PL_COST_PARTS; i++) {
-        if ((prompt->part_ns[i] > 0) && (parts_ns[i] > 0)) {
-            scale_both(costs, i,
-                       (double)prompt->part_ns[i] / (double)parts_ns[i], false);
-        }
-    }
-    return PL_OK;
-}
-
-static bool is_told_apart(const pl_measured_prompt_t *prompt)
-{
-    int64_t told = 0;
-
-    for (int i = 0; i < PL_COST_PARTS; i++) {
-        told += prompt->part_ns[i];
-    }
-    return told > 0;
-}
-
-/* What came out beside measured requests: on top of all else. */
-static void scale_by_fit(const pl_fit_t *fit, pl_costs_t *costs)
-{
-    for (int i = 0; (fit->prefill_millionths > 0) && (i < PL_COST_PARTS); i++) {
-        scale(&costs->prefill[i], fit->prefill_millionths, true);
-        scale(&costs->decode[i], fit->decode_millionths, true);
-    }
-}
-
-static pl_status_t scale_by_prompts(const pl_costs_params_t *params,
-                                    pl_costs_t *costs)
-{
-    const pl_measured_t *measured = params->measured;
-
-    if (measured->prompt.tokens == 0) {
-        return PL_OK;
-    }
-    return is_told_apart(&measured->prompt)
-               ? scale_by_parts(params, &measured->prompt, costs)
-               : scale_by_times(params, measured, costs);
-}
-
-pl_status_t pl_costs_derive(const pl_costs_params_t *params,
-                            pl_costs_t *costs_p)
-{
-    PL_TRY(reckon(params, costs_p));
-    if (params->measured != NULL) {
-        PL_TRY(scale_by_prompts(params, costs_p));
-        scale_by_fit(&params->measured->fit, costs_p);
-    }
     return PL_OK;
 }

@@ -35,6 +35,7 @@ typedef struct pl_costs_params {
     int32_t n_decode;              /* D */
     int32_t prefill_ep, decode_ep; /* GPUs; 1 .. n_experts */
     int32_t decode_tp;             /* GPUs of a home, >= 1; with D = 0: 1 */
+    int32_t draft_tokens;          /* K of multi-token prediction; 0: none */
     bool replicated;               /* every prefill rank keeps all pages */
     bool ahead;                    /* see pl_costs_t */
     pl_kv_dtype_t kv_dtype;        /* of the cache */

@@ -24,6 +24,16 @@ static int64_t up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
+static int64_t full_layers(const pl_model_config_t *model)
+{
+    int64_t n = 0;
+
+    for (int32_t i = 0; i < model->n_layers; i++) {
+        n += model->full_indexer[i] ? 1 : 0;
+    }
+    return n;
+}
+
 static pl_row_layout_t rows_of(const pl_size_params_t *params)
 {
     const pl_model_config_t *model = params->model;
@@ -32,10 +42,9 @@ static pl_row_layout_t rows_of(const pl_size_params_t *params)
                               model->index_dim);
 }
 
-static page_t page_of(const pl_size_params_t *params)
+static page_t page_of(pl_row_layout_t rows, int32_t page_tokens)
 {
-    pl_row_layout_t rows     = rows_of(params);
-    pl_store_layout_t layout = {.page_tokens       = params->page_tokens,
+    pl_store_layout_t layout = {.page_tokens       = page_tokens,
                                 .n_layers          = 1,
                                 .latent_row_bytes  = rows.latent_bytes,
                                 .index_key_bytes   = rows.index_key_bytes,
@@ -45,15 +54,24 @@ static page_t page_of(const pl_size_params_t *params)
                     (int64_t)pl_store_stride(&layout, PL_STORE_INDEX)};
 }
 
+int64_t pl_size_page_bytes(const pl_model_config_t *model,
+                           pl_kv_dtype_t kv_dtype, int32_t page_tokens,
+                           int32_t mtp_layers)
+{
+    page_t page = page_of(pl_row_layout_make(kv_dtype, model->kv_lora,
+                                             model->rope, model->index_dim),
+                          page_tokens);
+
+    return (model->n_layers + mtp_layers) * page.latent +
+           (full_layers(model) + mtp_layers) * page.index;
+}
+
 static void count_tokens(const pl_size_params_t *params, pl_size_t *size)
 {
     pl_row_layout_t rows = rows_of(params);
     int64_t index_row    = rows.index_key_bytes + rows.index_scale_bytes;
-    int64_t n_full       = 0;
+    int64_t n_full       = full_layers(params->model);
 
-    for (int32_t i = 0; i < params->model->n_layers; i++) {
-        n_full += params->model->full_indexer[i];
-    }
     size->latent_token_bytes = params->model->n_layers * rows.latent_bytes;
     size->index_token_bytes  = n_full * index_row;
     size->mtp_token_bytes =
@@ -185,7 +203,7 @@ static void own_layers(const pl_size_params_t *params, pl_size_t *size,
 pl_status_t pl_size_make(const pl_size_params_t *params, pl_size_t *size_p)
 {
     pl_size_t size = {0};
-    page_t page    = page_of(params);
+    page_t page    = page_of(rows_of(params), params->page_tokens);
     int64_t memory = params->hardware->memory_bytes;
     int64_t page_bytes;
 
@@ -201,8 +219,8 @@ pl_status_t pl_size_make(const pl_size_params_t *params, pl_size_t *size_p)
         memory / PL_SIZE_WHOLE * params->mem_billionths +
         memory % PL_SIZE_WHOLE * params->mem_billionths / PL_SIZE_WHOLE;
     size.kv_bytes = size.budget_bytes - size.weight_bytes;
-    page_bytes =
-        size.latent_layers * page.latent + size.index_layers * page.index;
+    page_bytes    = pl_size_page_bytes(params->model, params->kv_dtype,
+                                       params->page_tokens, params->mtp_layers);
     if (size.kv_bytes >= 0) {
         own_replicated(params, &size, page_bytes);
         own_shared(params, &size, page, page_bytes);

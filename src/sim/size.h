@@ -75,6 +75,12 @@ typedef struct pl_size {
     pl_size_ownership_t ownership[PL_SIZE_OWNERSHIPS];
 } pl_size_t;
 
+/* Bytes of a page, as the pool lays it, in all layers of the model and of
+ * multi-token prediction. */
+int64_t pl_size_page_bytes(const pl_model_config_t *model,
+                           pl_kv_dtype_t kv_dtype, int32_t page_tokens,
+                           int32_t mtp_layers);
+
 /* PL_OK, also if the weights do not fit; or PL_ERR_MEMORY. */
 PL_MUST_CHECK pl_status_t pl_size_make(const pl_size_params_t *params,
                                        pl_size_t *size_p);

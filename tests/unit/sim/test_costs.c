@@ -6,66 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "costs_rig.h"
 #include "sim/detail.h"
-#include "sim/presets.h"
-#include "support/check_main.h"
-
-typedef struct rig {
-    pl_model_config_t model;
-    pl_hardware_t hardware;
-    pl_costs_params_t params;
-} rig_t;
-
-static rig_t RIG; /* too large for the stack of a test */
-
-/* C ranks that decode too, experts over as many, fp8. */
-static void prepare(const char *model, const char *hardware, int32_t cp)
-{
-    const pl_preset_t *m = pl_preset_find(PL_PRESET_MODEL, model);
-    const pl_preset_t *h = pl_preset_find(PL_PRESET_HARDWARE, hardware);
-
-    ck_assert(m != NULL && h != NULL);
-    ck_assert_int_eq(pl_model_config_parse(m->name, (const char *)m->text,
-                                           m->n_bytes, NULL, &RIG.model),
-                     PL_OK);
-    ck_assert_int_eq(pl_hardware_parse(h->name, (const char *)h->text,
-                                       h->n_bytes, NULL, &RIG.hardware),
-                     PL_OK);
-    RIG.params = (pl_costs_params_t){.model        = &RIG.model,
-                                     .hardware     = &RIG.hardware,
-                                     .n_prefill    = cp,
-                                     .prefill_ep   = cp,
-                                     .decode_ep    = cp,
-                                     .decode_tp    = 1,
-                                     .kv_dtype     = PL_KV_FP8,
-                                     .weight_dtype = PL_F8_E4M3};
-}
-
-static void spread_over(int32_t ep)
-{
-    RIG.params.prefill_ep = ep;
-    RIG.params.decode_ep  = ep;
-}
-
-static pl_costs_t derive(void)
-{
-    pl_costs_t costs;
-
-    ck_assert_int_eq(pl_costs_derive(&RIG.params, &costs), PL_OK);
-    return costs;
-}
-
-static double seconds(const pl_costs_t *costs, int32_t tokens)
-{
-    return 1e-9 * (double)pl_cost_prompt_ns(costs, RIG.params.n_prefill, 8192,
-                                            0, tokens);
-}
-
-#define WITHIN(value, published, factor)                                       \
-    do {                                                                       \
-        ck_assert_double_le((value), (published) * (factor));                  \
-        ck_assert_double_ge((value), (published) / (factor));                  \
-    } while (0)
 
 /* GLM-5.2-FP8 on eight H20-3e, CP 8: a prompt of 128K in 12.33 s replicated and
  * 12.46 s shared, of 256K in 27.1 s and 27.6 s (sglang pull requests 31435 and
@@ -116,15 +58,6 @@ START_TEST(throughput_of_a_large_deployment)
 }
 END_TEST
 
-static int64_t part_of(pl_cost_part_t part, int32_t before, int32_t n)
-{
-    pl_costs_t costs = derive();
-    int64_t parts[PL_COST_PARTS];
-
-    (void)pl_cost_chunk_ns(&costs, RIG.params.n_prefill, before, n, parts);
-    return parts[part];
-}
-
 /* Arithmetic by hand: GLM-5.2, prefix of 128K, a chunk of 8,192 on eight H200.
  */
 START_TEST(parts_by_hand)
@@ -145,112 +78,6 @@ START_TEST(parts_by_hand)
     /* one of eight ranks is chosen by (1 - (7/8)^8) of the rows */
     WITHIN((double)part_of(PL_COST_EXCHANGE, 131072, 8192),
            1024.0 * 7 * 0.656391 * 75 * 6144 * 3 / 360 + 75 * 20000, 1.001);
-}
-END_TEST
-
-/* ---- homes of several GPUs ---- */
-
-static int64_t decode_part(pl_cost_part_t part, int32_t n, int32_t context)
-{
-    pl_costs_t costs = derive();
-    int64_t parts[PL_COST_PARTS];
-
-    (void)pl_cost_decode_ns(&costs, n, (int64_t)n * context, parts);
-    return parts[part];
-}
-
-/* Two homes of eight GPUs each, experts over all sixteen. */
-static void prepare_homes(int32_t tp)
-{
-    prepare("GLM-5.2", "H200", 8);
-    RIG.params.n_decode  = 16 / tp;
-    RIG.params.decode_ep = 16;
-    RIG.params.decode_tp = tp;
-}
-
-/* A sum over six H100, by the fastest of vLLM's kernels: 13 us of 0.5 MiB, 21
- * of 2, 31 of 4 (vLLM pull request 24111). */
-START_TEST(sums_over_gpus)
-{
-    static const struct {
-        int32_t rows; /* of 6,144 bf16 values */
-        double us;
-    } SUMS[] = {{43, 13}, {171, 21}, {341, 31}};
-
-    prepare("GLM-5.2", "H100", 6);
-    RIG.params.decode_tp = 6;
-    for (size_t i = 0; i < sizeof(SUMS) / sizeof(*SUMS); i++) {
-        WITHIN((double)decode_part(PL_COST_REDUCE, SUMS[i].rows, 100) / 156e3,
-               SUMS[i].us, 1.1);
-    }
-}
-END_TEST
-
-START_TEST(parts_of_a_home_by_hand)
-{
-    int64_t index, topk, expert, attend, exchange;
-
-    prepare_homes(1);
-    index    = decode_part(PL_COST_INDEX, 64, 65536);
-    topk     = decode_part(PL_COST_TOPK, 64, 65536);
-    attend   = decode_part(PL_COST_ATTEND, 64, 65536);
-    expert   = decode_part(PL_COST_EXPERT, 4096, 1024);
-    exchange = decode_part(PL_COST_EXCHANGE, 4096, 1024) - 75 * 20000;
-    ck_assert_int_eq(decode_part(PL_COST_REDUCE, 64, 65536), 0);
-    /* 2,048 keys, 78 layers, 139,264 FLOP at 0.41 of 989.5 T */
-    WITHIN((double)attend, 64.0 * 2048 * 78 * 139264 / 405700, 1.001);
-
-    prepare_homes(8);
-    ck_assert_int_eq(decode_part(PL_COST_INDEX, 64, 65536), index);
-    ck_assert_int_eq(decode_part(PL_COST_TOPK, 64, 65536), topk);
-    /* an eighth of the heads: now reading 656 bytes a key is what takes long */
-    WITHIN((double)decode_part(PL_COST_ATTEND, 64, 65536),
-           64.0 * 2048 * 78 * 656 / 4320, 1.001);
-    /* a row's eight experts are one GPU's work for every eighth row */
-    WITHIN((double)decode_part(PL_COST_EXPERT, 4096, 1024), (double)expert / 8,
-           1.001);
-    WITHIN((double)decode_part(PL_COST_EXCHANGE, 4096, 1024) - 75 * 20000,
-           (double)exchange / 8, 1.001);
-    /* 7/8 of a row's 12,288 bytes there and back, 156 times */
-    WITHIN((double)decode_part(PL_COST_REDUCE, 64, 65536),
-           64.0 * 156 * 2 * 12288 * 7 / 8 / 360 + 156 * 10000, 1.001);
-
-    /* few rows: those experts are read that any of 2 x 16 rows chose */
-    WITHIN((double)decode_part(PL_COST_EXPERT, 16, 1024),
-           (1 - 0.3621) * 75 * 16 * 3 * 2048 * 6144 / 4320, 1.01);
-}
-END_TEST
-
-/* Attention and its weights shrink with the GPUs of a home, but what each does
- * alone does not. */
-START_TEST(laws_of_homes)
-{
-    double last = 1e18;
-
-    for (int32_t tp = 1; tp <= 16; tp *= 2) {
-        double project;
-
-        prepare_homes(tp);
-        project = (double)decode_part(PL_COST_PROJECT, 1, 4096);
-        ck_assert_double_lt(project, last);
-        ck_assert_double_gt(project, last > 1e17 ? 0 : last / 2);
-        last = project;
-        /* the sum brings experts' rows back where a home has all experts */
-        ck_assert((decode_part(PL_COST_EXCHANGE, 8, 4096) == 0) == (tp == 16));
-        ck_assert((decode_part(PL_COST_REDUCE, 8, 4096) == 0) == (tp == 1));
-    }
-    /* experts of decode over other GPUs than those of prefill */
-    prepare_homes(1);
-    last                 = (double)part_of(PL_COST_EXPERT, 0, 16);
-    RIG.params.decode_ep = 256;
-    ck_assert_double_eq((double)part_of(PL_COST_EXPERT, 0, 16), last);
-    ck_assert_int_lt(decode_part(PL_COST_EXPERT, 2, 4096),
-                     part_of(PL_COST_EXPERT, 0, 16));
-    /* over nodes, sums go by the network */
-    prepare_homes(8);
-    last = (double)decode_part(PL_COST_REDUCE, 4096, 1024);
-    prepare_homes(16);
-    ck_assert_double_gt((double)decode_part(PL_COST_REDUCE, 4096, 1024), last);
 }
 END_TEST
 
@@ -513,9 +340,6 @@ static TCase *all(void)
     tcase_add_test(tcase, prefill_of_long_prompts);
     tcase_add_test(tcase, throughput_of_a_large_deployment);
     tcase_add_test(tcase, parts_by_hand);
-    tcase_add_test(tcase, sums_over_gpus);
-    tcase_add_test(tcase, parts_of_a_home_by_hand);
-    tcase_add_test(tcase, laws_of_homes);
     tcase_add_test(tcase, laws);
     tcase_add_test(tcase, cpus);
     tcase_add_test(tcase, what_was_measured_wins);

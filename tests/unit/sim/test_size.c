@@ -124,6 +124,16 @@ START_TEST(pages_are_those_of_the_pool)
             ck_assert_uint_eq(
                 (size_t)make()->ownership[PL_SIZE_SHARED].page_bytes,
                 pl_store_page_bytes(&layout));
+            ck_assert_uint_eq(
+                (size_t)pl_size_page_bytes(&RIG.model, dtype, PAGES[i], 0),
+                pl_store_page_bytes(&layout));
+            /* a layer of multi-token prediction has both stores */
+            layout.n_layers  = 1;
+            layout.has_index = NULL;
+            ck_assert_uint_eq(
+                (size_t)(pl_size_page_bytes(&RIG.model, dtype, PAGES[i], 1) -
+                         pl_size_page_bytes(&RIG.model, dtype, PAGES[i], 0)),
+                pl_store_page_bytes(&layout));
         }
     }
 }
