@@ -13,9 +13,13 @@ static pl_status_t print_table(const char *path,
     pl_table_t *table;
     pl_status_t status;
 
-    printf("# %s: %s, %" PRId64 " pages, %" PRId64 " of them good", path,
-           report->is_snapshot ? "snapshot" : "storage tier", report->pages,
-           report->good);
+    if (report->is_sweep) {
+        printf("# %s: sweep, %" PRId64 " points", path, report->points);
+    } else {
+        printf("# %s: %s, %" PRId64 " pages, %" PRId64 " of them good", path,
+               report->is_snapshot ? "snapshot" : "storage tier", report->pages,
+               report->good);
+    }
     if (report->behind > 0) {
         printf(", %" PRId64 " behind one that is not", report->behind);
     }
@@ -46,7 +50,13 @@ static pl_status_t print_json(const char *path, const pl_check_report_t *report)
     json_object *found = json_object_new_object();
 
     pl_json_text(root, "path", path);
-    pl_json_text(root, "kind", report->is_snapshot ? "snapshot" : "tier");
+    pl_json_text(root, "kind",
+                 report->is_sweep      ? "sweep"
+                 : report->is_snapshot ? "snapshot"
+                                       : "tier");
+    if (report->is_sweep) {
+        pl_json_integer(root, "points", report->points);
+    }
     pl_json_integer(root, "pages", report->pages);
     pl_json_integer(root, "good_pages", report->good);
     pl_json_integer(root, "pages_behind", report->behind);
@@ -77,9 +87,9 @@ static pl_status_t check_path(const pl_cli_t *cli, const char *path)
     if (pl_check_total(&report) == 0) {
         return PL_OK;
     }
-    if (cli->options.repair && report.is_snapshot) {
+    if (cli->options.repair && (report.is_snapshot || report.is_sweep)) {
         pl_log(&cli->log, PL_LOG_WARN,
-               "%s: a snapshot is never changed; take another copy, or write "
+               "%s: a file is never changed; take another copy, or write "
                "it anew",
                path);
     }

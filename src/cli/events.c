@@ -41,22 +41,22 @@ static pl_status_t load_kinds(const pl_snapshot_t *snapshot,
 {
     const pl_snapshot_column_t *column = &events->fields[PL_FIELD_KIND];
 
-    PL_TRY(pl_snapshot_read_texts(snapshot, "/events/kinds", &events->names,
-                                  &events->n_names));
-    events->kinds = calloc(events->n_names, sizeof(*events->kinds));
+    PL_TRY(pl_snapshot_read_texts(snapshot, "/events/kinds", PL_ANY_ROWS,
+                                  &events->names));
+    events->kinds = calloc(events->names.n, sizeof(*events->kinds));
     if (events->kinds == NULL) {
         return PL_ERR_MEMORY;
     }
-    for (size_t i = 0; i < events->n_names; i++) {
-        events->kinds[i] = kind_of(events->names[i]);
+    for (size_t i = 0; i < events->names.n; i++) {
+        events->kinds[i] = kind_of(pl_snapshot_text_at(&events->names, i));
     }
     for (size_t i = 0; i < events->n; i++) {
         if ((column->items[i] < 0) ||
-            (column->items[i] >= (int64_t)events->n_names)) {
+            (column->items[i] >= (int64_t)events->names.n)) {
             return pl_snapshot_refuse(snapshot, "/events/kind",
                                       "%" PRId64 " of event %zu is out of "
                                       "range; there are %zu kinds",
-                                      column->items[i], i, events->n_names);
+                                      column->items[i], i, events->names.n);
         }
     }
     return PL_OK;
@@ -158,7 +158,7 @@ void pl_events_free(pl_events_t *events)
     pl_snapshot_column_free(&events->pages_offset);
     pl_snapshot_column_free(&events->other);
     pl_snapshot_column_free(&events->other_offset);
-    free(events->names);
+    pl_snapshot_texts_free(&events->names);
     free(events->kinds);
     memset(events, 0, sizeof(*events));
 }

@@ -70,9 +70,8 @@ typedef struct pl_events {
     size_t n;
     pl_snapshot_column_t fields[PL_EVENT_FIELDS];
     pl_snapshot_column_t pages, pages_offset, other, other_offset;
-    char (*names)[PL_SNAPSHOT_TEXT_BYTES]; /* of the file's kinds */
-    pl_kind_t *kinds;                      /* [n_names] what they mean */
-    size_t n_names;
+    pl_snapshot_texts_t names; /* of the file's kinds */
+    pl_kind_t *kinds;          /* [names.n] what they mean */
     int64_t n_dropped, first_tick;
 } pl_events_t;
 
@@ -96,7 +95,8 @@ static inline pl_kind_t pl_event_kind(const pl_events_t *events, size_t i)
 
 static inline const char *pl_event_name(const pl_events_t *events, size_t i)
 {
-    return events->names[events->fields[PL_FIELD_KIND].items[i]];
+    return pl_snapshot_text_at(&events->names,
+                               (size_t)events->fields[PL_FIELD_KIND].items[i]);
 }
 
 const int64_t *pl_event_pages(const pl_events_t *events, size_t i, size_t *n_p);

@@ -1,4 +1,5 @@
-/* pagelane export F TABLE: a table of a snapshot for other programs. */
+/* pagelane export F TABLE: a table of a snapshot, or the points of a sweep, for
+ * other programs. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,8 +7,9 @@
 #include <sys/stat.h>
 
 #include "cli/cli.h"
+#include "cli/export_sweep.h"
+#include "cli/fields.h"
 #include "cli/frame.h"
-#include "cli/json.h"
 #include "cli/output_file.h"
 
 /* A table: a group of columns, or (values) the values beside groups. */
@@ -16,16 +18,18 @@ typedef struct table {
     const char *group;
     const char *const *order; /* NULL: values */
     const char *row;          /* the first column, a number; NULL: none */
+    bool of_sweep, of_snapshot;
 } table_t;
 
 static const table_t TABLES[] = {
-    {"requests", "/requests", PL_FRAME_REQUESTS, "request"},
-    {"nodes", "/hicache/nodes", PL_FRAME_NODES, NULL},
-    {"events", "/events", PL_FRAME_EVENTS, "event"},
-    {"lanes", "/lanes", PL_FRAME_LANES, NULL},
-    {"config", "/config", NULL, NULL},
-    {"layout", "/layout", NULL, NULL},
-    {"counters", "/counters", NULL, NULL},
+    {"requests", "/requests", PL_FRAME_REQUESTS, "request", false, true},
+    {"nodes", "/hicache/nodes", PL_FRAME_NODES, NULL, false, true},
+    {"events", "/events", PL_FRAME_EVENTS, "event", false, true},
+    {"lanes", "/lanes", PL_FRAME_LANES, NULL, false, true},
+    {"config", "/config", NULL, NULL, true, true},
+    {"layout", "/layout", NULL, NULL, false, true},
+    {"counters", "/counters", NULL, NULL, false, true},
+    {"points", "/outcome", NULL, NULL, true, false},
 };
 
 enum { N_TABLES = sizeof(TABLES) / sizeof(TABLES[0]) };
@@ -35,76 +39,22 @@ typedef struct export
     const pl_cli_t *cli;
     const pl_snapshot_t *snapshot;
     const table_t *table;
-    bool json;
+    pl_fields_t fields;
     pl_frame_t frame;
-    pl_frame_t owners; /* of nodes: stands beside them in the file */
-    char(*kinds)[PL_SNAPSHOT_TEXT_BYTES]; /* of events */
-    size_t n_kinds;
-    FILE *file;
-    bool first; /* field of its row */
+    pl_frame_t owners;         /* of nodes: stands beside them in the file */
+    pl_snapshot_texts_t kinds; /* of events */
+    pl_sweep_table_t points;   /* of a sweep */
 }
 export_t;
 
-/* ---- fields: CSV as RFC 4180 has it, or members of a JSON object ---- */
-
-static void begin_row(export_t *x, bool is_first)
-{
-    if (x->json) {
-        fprintf(x->file, "%s    {", is_first ? "" : ",\n");
-    }
-    x->first = true;
-}
-
-static void end_row(export_t *x)
-{
-    fprintf(x->file, "%s", x->json ? "}" : "\r\n");
-}
-
-/* A name within JSON, or what parts fields of CSV. */
-static void begin_field(export_t *x, const char *name)
-{
-    if (x->json) {
-        fprintf(x->file, "%s\"%s\": ", x->first ? "" : ", ", name);
-    } else if (!x->first) {
-        fputc(',', x->file);
-    }
-    x->first = false;
-}
-
-static void put_csv(FILE *file, const char *text)
-{
-    if (strpbrk(text, ",\"\r\n") == NULL) {
-        fprintf(file, "%s", text);
-        return;
-    }
-    fputc('"', file);
-    for (; *text != '\0'; text++) {
-        if (*text == '"') {
-            fputc('"', file);
-        }
-        fputc(*text, file);
-    }
-    fputc('"', file);
-}
-
-static void put_text(export_t *x, const char *text)
-{
-    if (x->json) {
-        json_object *string = json_object_new_string(text);
-
-        fprintf(x->file, "%s", json_object_to_json_string(string));
-        json_object_put(string);
-    } else {
-        put_csv(x->file, text);
-    }
-}
+/* ---- cells ---- */
 
 static void put_number(export_t *x, pl_item_t item, int64_t value)
 {
     if (item == PL_ITEM_U64) {
-        fprintf(x->file, "%" PRIu64, (uint64_t)value);
+        fprintf(x->fields.file, "%" PRIu64, (uint64_t)value);
     } else {
-        fprintf(x->file, "%" PRId64, value);
+        fprintf(x->fields.file, "%" PRId64, value);
     }
 }
 
@@ -114,12 +64,15 @@ static void put_list(export_t *x, const pl_frame_column_t *column, size_t row)
     size_t n;
     const int64_t *items = pl_frame_cell(column, row, &n);
 
-    fprintf(x->file, "%s", x->json ? "[" : "");
+    fprintf(x->fields.file, "%s", x->fields.json ? "[" : "");
     for (size_t i = 0; i < n; i++) {
-        fprintf(x->file, "%s", i == 0 ? "" : x->json ? ", " : " ");
+        fprintf(x->fields.file, "%s",
+                i == 0           ? ""
+                : x->fields.json ? ", "
+                                 : " ");
         put_number(x, column->item, items[i]);
     }
-    fprintf(x->file, "%s", x->json ? "]" : "");
+    fprintf(x->fields.file, "%s", x->fields.json ? "]" : "");
 }
 
 static void put_cell(export_t *x, const pl_frame_column_t *column, size_t row)
@@ -128,17 +81,19 @@ static void put_cell(export_t *x, const pl_frame_column_t *column, size_t row)
     const int64_t *items = pl_frame_cell(column, row, &n);
     char digest[32];
 
-    begin_field(x, column->name);
+    pl_fields_begin(&x->fields, column->name);
     if (!column->is_flat) {
         put_list(x, column, row);
-    } else if ((x->kinds != NULL) && (strcmp(column->name, "kind") == 0)) {
-        bool known = (items[0] >= 0) && (items[0] < (int64_t)x->n_kinds);
+    } else if ((x->kinds.n > 0) && (strcmp(column->name, "kind") == 0)) {
+        bool known = (items[0] >= 0) && (items[0] < (int64_t)x->kinds.n);
 
-        put_text(x, known ? x->kinds[items[0]] : "?");
+        pl_fields_text(&x->fields,
+                       known ? pl_snapshot_text_at(&x->kinds, (size_t)items[0])
+                             : "?");
     } else if (strcmp(column->name, "digest") == 0) {
         (void)snprintf(digest, sizeof(digest), "%016" PRIx64,
                        (uint64_t)items[0]);
-        put_text(x, digest);
+        pl_fields_text(&x->fields, digest);
     } else {
         put_number(x, column->item, items[0]);
     }
@@ -149,7 +104,7 @@ static void put_cell(export_t *x, const pl_frame_column_t *column, size_t row)
 /* A column of a fixed number of items is as many columns in CSV. */
 static bool is_spread(const export_t *x, const pl_frame_column_t *column)
 {
-    return !x->json && !column->is_flat && !column->is_list;
+    return !x->fields.json && !column->is_flat && !column->is_list;
 }
 
 static void put_titles(export_t *x, const pl_frame_t *frame)
@@ -159,11 +114,11 @@ static void put_titles(export_t *x, const pl_frame_t *frame)
 
         for (size_t i = 0; i < (is_spread(x, column) ? column->width : 1);
              i++) {
-            begin_field(x, column->name);
+            pl_fields_begin(&x->fields, column->name);
             if (is_spread(x, column)) {
-                fprintf(x->file, "%s_%zu", column->name, i);
+                fprintf(x->fields.file, "%s_%zu", column->name, i);
             } else {
-                put_text(x, column->name);
+                pl_fields_text(&x->fields, column->name);
             }
         }
     }
@@ -181,7 +136,7 @@ static void put_cells(export_t *x, const pl_frame_t *frame, size_t row)
             continue;
         }
         for (size_t i = 0; i < n; i++) {
-            begin_field(x, column->name);
+            pl_fields_begin(&x->fields, column->name);
             put_number(x, column->item, items[i]);
         }
     }
@@ -189,25 +144,25 @@ static void put_cells(export_t *x, const pl_frame_t *frame, size_t row)
 
 static void put_frame(export_t *x)
 {
-    if (!x->json) {
-        begin_row(x, true);
+    if (!x->fields.json) {
+        pl_fields_begin_row(&x->fields, true);
         if (x->table->row != NULL) {
-            begin_field(x, "");
-            put_text(x, x->table->row);
+            pl_fields_begin(&x->fields, "");
+            pl_fields_text(&x->fields, x->table->row);
         }
         put_titles(x, &x->frame);
         put_titles(x, &x->owners);
-        end_row(x);
+        pl_fields_end_row(&x->fields);
     }
     for (size_t row = 0; row < x->frame.n_rows; row++) {
-        begin_row(x, row == 0);
+        pl_fields_begin_row(&x->fields, row == 0);
         if (x->table->row != NULL) {
-            begin_field(x, x->table->row);
-            fprintf(x->file, "%zu", row);
+            pl_fields_begin(&x->fields, x->table->row);
+            fprintf(x->fields.file, "%zu", row);
         }
         put_cells(x, &x->frame, row);
         put_cells(x, &x->owners, row);
-        end_row(x);
+        pl_fields_end_row(&x->fields);
     }
 }
 
@@ -222,8 +177,8 @@ static pl_status_t load_frame(export_t *x)
     PL_TRY(pl_frame_load(x->snapshot, x->table->group, x->table->order,
                          &x->frame));
     if (strcmp(x->table->name, "events") == 0) {
-        PL_TRY(pl_snapshot_read_texts(x->snapshot, "/events/kinds", &x->kinds,
-                                      &x->n_kinds));
+        PL_TRY(pl_snapshot_read_texts(x->snapshot, "/events/kinds", PL_ANY_ROWS,
+                                      &x->kinds));
     }
     if (strcmp(x->table->name, "nodes") == 0) {
         PL_TRY(
@@ -251,21 +206,21 @@ static pl_status_t put_value(void *context, const char *name, const char *text,
     values_t *values = context;
     export_t *x      = values->x;
 
-    begin_row(x, !values->any);
+    pl_fields_begin_row(&x->fields, !values->any);
     values->any = true;
     if (values->group != NULL) {
-        begin_field(x, "group");
-        put_text(x, values->group);
+        pl_fields_begin(&x->fields, "group");
+        pl_fields_text(&x->fields, values->group);
     }
-    begin_field(x, "name");
-    put_text(x, name);
-    begin_field(x, "value");
-    if (is_number && x->json) {
-        fprintf(x->file, "%s", text);
+    pl_fields_begin(&x->fields, "name");
+    pl_fields_text(&x->fields, name);
+    pl_fields_begin(&x->fields, "value");
+    if (is_number && x->fields.json) {
+        fprintf(x->fields.file, "%s", text);
     } else {
-        put_text(x, text);
+        pl_fields_text(&x->fields, text);
     }
-    end_row(x);
+    pl_fields_end_row(&x->fields);
     return PL_OK;
 }
 
@@ -315,8 +270,8 @@ static pl_status_t put_values(export_t *x)
     values_t values = {.x = x};
     bool grouped    = strcmp(x->table->name, "counters") == 0;
 
-    if (!x->json) {
-        fprintf(x->file, "%sname,value\r\n", grouped ? "group," : "");
+    if (!x->fields.json) {
+        fprintf(x->fields.file, "%sname,value\r\n", grouped ? "group," : "");
     }
     return grouped ? put_groups(x, &values)
                    : pl_snapshot_attributes(x->snapshot, x->table->group,
@@ -329,16 +284,18 @@ static pl_status_t put_table(export_t *x)
 {
     pl_status_t status = PL_OK;
 
-    if (x->json) {
-        fprintf(x->file, "{\n  \"%s\": [\n", x->table->name);
+    if (x->fields.json) {
+        fprintf(x->fields.file, "{\n  \"%s\": [\n", x->table->name);
     }
-    if (x->table->order == NULL) {
+    if (x->points.n > 0) {
+        pl_export_points(&x->fields, &x->points);
+    } else if (x->table->order == NULL) {
         status = put_values(x);
     } else {
         put_frame(x);
     }
-    if (x->json) {
-        fprintf(x->file, "\n  ]\n}\n");
+    if (x->fields.json) {
+        fprintf(x->fields.file, "\n  ]\n}\n");
     }
     return status;
 }
@@ -354,8 +311,7 @@ static pl_status_t check_output(const export_t *x, const char *path)
     if ((stat(x->cli->words[0], &in) == 0) && (in.st_dev == out.st_dev) &&
         (in.st_ino == out.st_ino)) {
         pl_log(&x->cli->log, PL_LOG_ERROR,
-               "option --output %s: it is the snapshot; name another file",
-               path);
+               "option --output %s: it is read too; name another file", path);
         return PL_ERR_ARGUMENT;
     }
     if (!S_ISREG(out.st_mode)) {
@@ -376,13 +332,13 @@ static pl_status_t put_to_file(export_t *x, const char *path)
     bool whole;
 
     PL_TRY(check_output(x, path));
-    x->file = open_memstream(&bytes, &n);
-    if (x->file == NULL) {
+    x->fields.file = open_memstream(&bytes, &n);
+    if (x->fields.file == NULL) {
         return PL_ERR_MEMORY;
     }
     status = put_table(x);
-    whole  = (fflush(x->file) == 0) && !ferror(x->file);
-    whole  = (fclose(x->file) == 0) && whole;
+    whole  = (fflush(x->fields.file) == 0) && !ferror(x->fields.file);
+    whole  = (fclose(x->fields.file) == 0) && whole;
     if ((status == PL_OK) && !whole) {
         pl_log(&x->cli->log, PL_LOG_ERROR, "%s: out of memory", path);
         status = PL_ERR_MEMORY;
@@ -405,8 +361,8 @@ static const table_t *find_table(const pl_cli_t *cli)
     }
     pl_log(&cli->log, PL_LOG_ERROR,
            "export: there is no table '%.64s'; expected requests, nodes, "
-           "events, lanes, config, layout or counters (see pagelane export "
-           "--help)",
+           "events, lanes, config, layout or counters, of a sweep points or "
+           "config (see pagelane export --help)",
            cli->words[1]);
     return NULL;
 }
@@ -414,40 +370,56 @@ static const table_t *find_table(const pl_cli_t *cli)
 static pl_status_t export_table(export_t *x)
 {
     const char *path = x->cli->options.output;
+    bool is_sweep    = pl_snapshot_is_sweep(x->snapshot);
 
+    if (is_sweep ? !x->table->of_sweep : !x->table->of_snapshot) {
+        pl_log(&x->cli->log, PL_LOG_ERROR,
+               "export: %s is a %s and has no table %s; it has %s",
+               x->cli->words[0], is_sweep ? "sweep" : "snapshot",
+               x->table->name,
+               is_sweep ? "points and config"
+                        : "requests, nodes, events, lanes, config, layout and "
+                          "counters");
+        return PL_ERR_ARGUMENT;
+    }
+    if (!x->table->of_snapshot) {
+        PL_TRY(pl_sweep_table_read(x->snapshot, &x->points));
+    }
     if (x->table->order != NULL) {
         PL_TRY(load_frame(x));
     }
     if (path != NULL) {
         return put_to_file(x, path);
     }
-    x->file = stdout;
+    x->fields.file = stdout;
     return put_table(x);
 }
 
 int pl_cli_export(const pl_cli_t *cli)
 {
     pl_snapshot_t *snapshot = NULL;
-    export_t x              = {
-                     .cli = cli, .table = find_table(cli), .json = cli->options.json};
+    export_t x              = {.cli    = cli,
+                               .table  = find_table(cli),
+                               .fields = {.json = cli->options.json}};
     pl_status_t status;
 
     if (x.table == NULL) {
         return pl_status_exit(PL_ERR_ARGUMENT);
     }
-    if (cli->options.csv && x.json) {
+    if (cli->options.csv && x.fields.json) {
         pl_log(&cli->log, PL_LOG_ERROR,
                "option --csv: --json is given too; leave one out");
         return pl_status_exit(PL_ERR_ARGUMENT);
     }
-    status = pl_snapshot_open(cli->words[0], &cli->log, &snapshot);
+    status = pl_snapshot_open_any(cli->words[0], &cli->log, &snapshot);
     if (status == PL_OK) {
         x.snapshot = snapshot;
         status     = export_table(&x);
     }
     pl_frame_free(&x.frame);
     pl_frame_free(&x.owners);
-    free(x.kinds);
+    pl_snapshot_texts_free(&x.kinds);
+    pl_sweep_table_free(&x.points);
     pl_snapshot_close(snapshot);
     return pl_status_exit(status);
 }

@@ -150,19 +150,18 @@ static pl_status_t compare_values(diff_t *diff, const char *group,
 typedef struct tables {
     const char *group;
     pl_frame_t frames[2];
-    char (*kinds[2])[PL_SNAPSHOT_TEXT_BYTES]; /* of events */
-    size_t n_kinds[2];
+    pl_snapshot_texts_t kinds[2]; /* of events */
 } tables_t;
 
 static bool is_kind(const tables_t *tables, const pl_frame_column_t *column)
 {
-    return (tables->kinds[0] != NULL) && (strcmp(column->name, "kind") == 0);
+    return (tables->kinds[0].n > 0) && (strcmp(column->name, "kind") == 0);
 }
 
 static const char *kind_text(const tables_t *tables, int f, int64_t kind)
 {
-    return (kind >= 0) && (kind < (int64_t)tables->n_kinds[f])
-               ? tables->kinds[f][kind]
+    return (kind >= 0) && (kind < (int64_t)tables->kinds[f].n)
+               ? pl_snapshot_text_at(&tables->kinds[f], (size_t)kind)
                : "?";
 }
 
@@ -203,7 +202,7 @@ static void add_row_name(const tables_t *tables, size_t row, pl_text_t *text)
     const pl_frame_column_t *tick = pl_frame_find(a, "tick");
     const pl_frame_column_t *kind = pl_frame_find(a, "kind");
     const pl_frame_column_t *id   = pl_frame_find(a, "id");
-    bool is_event                 = tables->kinds[0] != NULL;
+    bool is_event                 = tables->kinds[0].n > 0;
 
     if (strcmp(tables->group, "/requests") == 0) {
         pl_text_add(text, "request %zu", row);
@@ -307,9 +306,8 @@ static pl_status_t compare_table(diff_t *diff, const char *group,
                               : pl_frame_load_column(diff->snapshots[f], group,
                                                      only, &tables.frames[f]);
         if ((status == PL_OK) && (strcmp(group, "/events") == 0)) {
-            status =
-                pl_snapshot_read_texts(diff->snapshots[f], "/events/kinds",
-                                       &tables.kinds[f], &tables.n_kinds[f]);
+            status = pl_snapshot_read_texts(diff->snapshots[f], "/events/kinds",
+                                            PL_ANY_ROWS, &tables.kinds[f]);
         }
     }
     if (status == PL_OK) {
@@ -317,7 +315,7 @@ static pl_status_t compare_table(diff_t *diff, const char *group,
     }
     for (int f = 0; f < 2; f++) {
         pl_frame_free(&tables.frames[f]);
-        free(tables.kinds[f]);
+        pl_snapshot_texts_free(&tables.kinds[f]);
     }
     return status;
 }

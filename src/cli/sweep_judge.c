@@ -35,18 +35,13 @@ static const pl_sweep_value_t *find(const pl_sweep_point_t *point,
 
 double pl_sweep_number(const pl_sweep_point_t *point, const char *name)
 {
-    static const char *const MILLIONTHS[] = {"ns", "us", "1e-6", "1e-6/s"};
-    const pl_sweep_value_t *value         = find(point, name);
+    const pl_sweep_value_t *value = find(point, name);
 
     if (value == NULL) {
         return 0;
     }
-    for (size_t i = 0; i < sizeof(MILLIONTHS) / sizeof(MILLIONTHS[0]); i++) {
-        if (strcmp(value->unit, MILLIONTHS[i]) == 0) {
-            return (double)value->mean / 1e6;
-        }
-    }
-    return (double)value->mean;
+    return pl_sweep_is_millionths(value->unit) ? (double)value->mean / 1e6
+                                               : (double)value->mean;
 }
 
 static double share(double part, double whole)

@@ -170,12 +170,10 @@ static void add_value(json_object *object, const pl_sweep_value_t *value,
                       int64_t number)
 {
     char name[PL_SWEEP_NAME_BYTES + 4];
-    bool is_ms   = strcmp(value->unit, "ns") == 0;
-    bool is_real = is_ms || (strcmp(value->unit, "us") == 0) ||
-                   (strncmp(value->unit, "1e-6", 4) == 0);
+    bool is_ms = strcmp(value->unit, "ns") == 0;
 
     (void)snprintf(name, sizeof(name), "%s%s", value->name, is_ms ? "_ms" : "");
-    if (is_real) {
+    if (pl_sweep_is_millionths(value->unit)) {
         pl_json_real(object, name, (double)number / 1e6);
     } else {
         pl_json_integer(object, name, number);

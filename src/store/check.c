@@ -116,9 +116,8 @@ pl_status_t pl_check(const char *path, bool repair, const pl_log_t *log,
         pl_log(log, PL_LOG_ERROR, "cannot read %s: %s", path, strerror(errno));
         return PL_ERR_INPUT;
     }
-    report.is_snapshot = !S_ISDIR(about.st_mode);
-    status = report.is_snapshot ? pl_check_snapshot(path, log, &report)
-                                : check_folder(path, repair, log, &report);
+    status = S_ISDIR(about.st_mode) ? check_folder(path, repair, log, &report)
+                                    : pl_check_file(path, log, &report);
     if (status == PL_OK) {
         *report_p = report;
     }

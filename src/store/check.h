@@ -1,9 +1,10 @@
 /* store/check.h - is what lies on disk whole, and does it agree with itself?
  *
  * A storage tier: the index, its segments and every page's bytes, which are
- * read once and must have the digest that their writer took.  A snapshot: its
- * seal, the digests of its datasets, and what its tables say of each other.
- * Nothing is needed but the files: no trace, no model.
+ * read once and must have the digest that their writer took.  A snapshot, or
+ * the file of a sweep: its seal, the digests of its datasets, and what its
+ * tables say of each other. Nothing is needed but the files: no trace, no
+ * model.
  *
  * Not collective; one thread.
  */
@@ -49,6 +50,8 @@ typedef struct pl_check_report {
         char first[200]; /* where the first is, in words */
     } found[PL_CHECK_KINDS];
     bool is_snapshot;
+    bool is_sweep;    /* the file of one; it has no pages */
+    int64_t points;   /* of a sweep */
     int64_t pages;    /* that are named: by the index, or by the tree */
     int64_t good;     /* of them, proven good with all that they need; of a
                          snapshot: those that nothing was found about */
@@ -60,10 +63,10 @@ typedef struct pl_check_report {
 /* How many findings there are in all. */
 int64_t pl_check_total(const pl_check_report_t *report);
 
-/* `path`: the folder of a tier, or a snapshot file.
+/* `path`: the folder of a tier, or a file: a snapshot or a sweep.
  *
  * repair: of a tier, keep exactly what is proven good.  A new index is put out
- * like any publication; then segments of nothing go.  A snapshot is never
+ * like any publication; then segments of nothing go.  A file is never
  * changed.  Another run that writes the tier is an error.
  *
  * PL_OK: looked through, whatever was found.  PL_ERR_INPUT: it is neither (a

@@ -2,7 +2,7 @@
  *   check.c           what it is; reports
  *   check_tier.c      index and segments of a tier
  *   check_repair.c    keeping what is good
- *   check_snapshot.c  tables of a snapshot
+ *   check_snapshot.c  files: tables of a snapshot, or of a sweep
  */
 #ifndef PL_STORE_CHECK_INTERNAL_H
 #define PL_STORE_CHECK_INTERNAL_H
@@ -43,8 +43,7 @@ typedef struct pl_check_tier {
 PL_MUST_CHECK pl_status_t pl_check_tier(pl_check_tier_t *check);
 PL_MUST_CHECK pl_status_t pl_check_repair(pl_check_tier_t *check);
 
-PL_MUST_CHECK pl_status_t pl_check_snapshot(const char *path,
-                                            const pl_log_t *log,
-                                            pl_check_report_t *report);
+PL_MUST_CHECK pl_status_t pl_check_file(const char *path, const pl_log_t *log,
+                                        pl_check_report_t *report);
 
 #endif /* PL_STORE_CHECK_INTERNAL_H */

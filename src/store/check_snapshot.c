@@ -1,4 +1,4 @@
-/* What the tables of a snapshot say of each other. */
+/* What the tables of a file say of each other. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 #include "store/check_internal.h"
 #include "store/reader.h"
 #include "store/seal.h"
+#include "store/sweep_table.h"
 
 enum { NAME_BYTES = 96 };
 
@@ -446,15 +447,14 @@ static pl_status_t take_member(void *context, const pl_snapshot_member_t *about)
 /* Its bytes have the digest that stands beside them. */
 static pl_status_t check_dataset(check_t *check, const member_t *member)
 {
-    pl_snapshot_column_t column          = {0};
-    char(*texts)[PL_SNAPSHOT_TEXT_BYTES] = NULL;
-    size_t n                             = 0;
+    pl_snapshot_column_t column = {0};
+    pl_snapshot_texts_t texts   = {0};
     pl_status_t status;
 
     if (member->item == PL_ITEM_TEXT) {
-        status =
-            pl_snapshot_read_texts(check->snapshot, member->path, &texts, &n);
-        free(texts);
+        status = pl_snapshot_read_texts(check->snapshot, member->path,
+                                        PL_ANY_ROWS, &texts);
+        pl_snapshot_texts_free(&texts);
     } else {
         status = pl_snapshot_read(check->snapshot, member->path, member->item,
                                   PL_ANY_ROWS, member->columns, &column);
@@ -513,6 +513,16 @@ static pl_status_t check_tables(check_t *check)
     return check_lanes(check, &check->tiers[HOST]);
 }
 
+static pl_status_t check_sweep(check_t *check)
+{
+    pl_sweep_table_t table = {0};
+    pl_status_t status     = pl_sweep_table_read(check->snapshot, &table);
+
+    check->report->points = (int64_t)table.n;
+    pl_sweep_table_free(&table);
+    return status;
+}
+
 /* A reader takes a file without one; here it is as damaged as any. */
 static pl_status_t check_seal(check_t *check, const char *path,
                               const pl_log_t *log)
@@ -529,34 +539,39 @@ static pl_status_t check_seal(check_t *check, const char *path,
     return PL_OK;
 }
 
-pl_status_t pl_check_snapshot(const char *path, const pl_log_t *log,
-                              pl_check_report_t *report)
+pl_status_t pl_check_file(const char *path, const pl_log_t *log,
+                          pl_check_report_t *report)
 {
     said_t said       = {"out of memory"};
     pl_log_t listener = {keep_line, &said, PL_LOG_ERROR};
     check_t check     = {.said = &said, .report = report};
+    int64_t before; /* findings, beside those of what is read */
     pl_status_t status;
 
+    report->is_snapshot = true; /* as long as nobody can tell */
     /* Damage is what is looked for; another kind of file is an error. */
     if (pl_seal_check(path, &listener) != PL_OK) {
         pl_check_find(report, PL_CHECK_FILE, "%.190s", said.line);
         return PL_OK;
     }
-    status = pl_snapshot_open(path, &listener, &check.snapshot);
+    status = pl_snapshot_open_any(path, &listener, &check.snapshot);
     if (status != PL_OK) {
         pl_log(log, PL_LOG_ERROR, "%s", said.line);
         return status;
     }
-    status = check_seal(&check, path, &listener);
+    report->is_sweep    = pl_snapshot_is_sweep(check.snapshot);
+    report->is_snapshot = !report->is_sweep;
+    status              = check_seal(&check, path, &listener);
+    before              = report->found[PL_CHECK_FILE].count;
     if (status == PL_OK) {
         status = check_group(&check, "/", 0);
     }
     if (status == PL_OK) {
-        status = check_tables(&check);
+        status = report->is_sweep ? check_sweep(&check) : check_tables(&check);
     }
     free_all(&check);
     if (status == PL_ERR_INPUT) {
-        if (report->found[PL_CHECK_FILE].count == 0) {
+        if (report->found[PL_CHECK_FILE].count == before) {
             pl_check_find(report, PL_CHECK_FILE, "%.190s", said.line);
         }
         return PL_OK;

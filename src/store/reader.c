@@ -23,6 +23,7 @@ struct pl_snapshot {
     pid_t child; /* the process that reads; 0: it is gone */
     int fd;      /* to it; -1 */
     int64_t minor;
+    bool is_sweep; /* else a snapshot */
 };
 
 pl_status_t pl_snapshot_refuse(const pl_snapshot_t *snapshot,
@@ -49,7 +50,8 @@ static pl_status_t no_memory(const pl_snapshot_t *snapshot, const char *object)
 /* ---- the process that reads ---- */
 
 /* In the child.  What it says of its own end is for nobody. */
-static void read_for_other(int fd, const char *path, pl_log_level_t level)
+static void read_for_other(int fd, const char *path, bool any,
+                           pl_log_level_t level)
 {
     static const int SIGNALS[]  = {SIGSEGV, SIGBUS, SIGFPE, SIGILL,
                                    SIGABRT, SIGINT, SIGTERM};
@@ -63,11 +65,11 @@ static void read_for_other(int fd, const char *path, pl_log_level_t level)
     (void)dup2(nowhere, STDOUT_FILENO);
     (void)dup2(nowhere, STDERR_FILENO);
     (void)H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-    pl_wire_serve(fd, path, level);
+    pl_wire_serve(fd, path, any, level);
 }
 
 /* No thread of ours is inside HDF5 while its state is copied. */
-static pid_t start_child(const pl_snapshot_t *snapshot, int theirs)
+static pid_t start_child(const pl_snapshot_t *snapshot, bool any, int theirs)
 {
     pl_log_level_t level =
         snapshot->log == NULL ? PL_LOG_ERROR : snapshot->log->level;
@@ -76,21 +78,21 @@ static pid_t start_child(const pl_snapshot_t *snapshot, int theirs)
 
     if (child == 0) {
         (void)close(snapshot->fd);
-        read_for_other(theirs, snapshot->path, level);
+        read_for_other(theirs, snapshot->path, any, level);
         (void)raise(SIGKILL); /* without the handlers of a process that ends */
     }
     pl_h5_loud(quiet);
     return child;
 }
 
-static pl_status_t start(pl_snapshot_t *snapshot)
+static pl_status_t start(pl_snapshot_t *snapshot, bool any)
 {
     int ends[2] = {-1, -1};
     pid_t child = -1;
 
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0) {
         snapshot->fd = ends[0];
-        child        = start_child(snapshot, ends[1]);
+        child        = start_child(snapshot, any, ends[1]);
         (void)close(ends[1]);
     }
     if (child < 0) {
@@ -128,7 +130,9 @@ typedef struct reply {
     pl_status_t visited;
     char *text;                  /* owned */
     pl_snapshot_column_t column; /* owned */
+    pl_snapshot_texts_t texts;   /* owned */
     int64_t number;
+    uint64_t rows;
     const char *object; /* asked for */
 } reply_t;
 
@@ -201,6 +205,49 @@ static bool receive_items(const pl_snapshot_t *snapshot,
            pl_wire_receive(snapshot->fd, column->items, n, PL_SNAPSHOT_SECONDS);
 }
 
+static bool receive_texts(const pl_snapshot_t *snapshot,
+                          const pl_wire_frame_t *frame, reply_t *reply)
+{
+    size_t n                   = (size_t)frame->rows;
+    size_t width               = (size_t)frame->columns;
+    pl_snapshot_texts_t *texts = &reply->texts;
+
+    if ((texts->bytes != NULL) || (n == 0) || (width == 0) ||
+        (width > PL_SNAPSHOT_TEXT_BYTES) || (n > SIZE_MAX / (width + 1)) ||
+        (frame->n_bytes != n * width)) {
+        return false;
+    }
+    texts->bytes   = calloc(n, width + 1);
+    texts->n       = n;
+    texts->stride  = width + 1;
+    reply->no_room = texts->bytes == NULL;
+    if ((texts->bytes == NULL) ||
+        !pl_wire_receive(snapshot->fd, texts->bytes, n * width,
+                         PL_SNAPSHOT_SECONDS)) {
+        return false;
+    }
+    /* apart, back to front, so that each gets its NUL */
+    for (size_t i = n; i-- > 0;) {
+        memmove(texts->bytes + i * texts->stride, texts->bytes + i * width,
+                width);
+        texts->bytes[i * texts->stride + width] = '\0';
+    }
+    return true;
+}
+
+static bool receive(const pl_snapshot_t *snapshot, const pl_wire_frame_t *frame,
+                    reply_t *reply)
+{
+    switch ((pl_wire_kind_t)frame->kind) {
+    case PL_WIRE_ITEMS:
+        return receive_items(snapshot, frame, reply);
+    case PL_WIRE_TEXTS:
+        return receive_texts(snapshot, frame, reply);
+    default:
+        return receive_text(snapshot, frame, reply);
+    }
+}
+
 static pl_status_t receive_reply(pl_snapshot_t *snapshot, reply_t *reply)
 {
     pl_wire_frame_t frame;
@@ -209,11 +256,10 @@ static pl_status_t receive_reply(pl_snapshot_t *snapshot, reply_t *reply)
                            PL_SNAPSHOT_SECONDS)) {
         if (frame.kind == PL_WIRE_DONE) {
             reply->number = frame.number;
+            reply->rows   = frame.rows;
             return (pl_status_t)frame.status;
         }
-        if (!(frame.kind == PL_WIRE_ITEMS
-                  ? receive_items(snapshot, &frame, reply)
-                  : receive_text(snapshot, &frame, reply))) {
+        if (!receive(snapshot, &frame, reply)) {
             break;
         }
     }
@@ -243,7 +289,7 @@ static pl_status_t ask(const pl_snapshot_t *asked, pl_wire_request_t request,
 
 /* ---- what can be asked ---- */
 
-pl_status_t pl_snapshot_open(const char *path, const pl_log_t *log,
+static pl_status_t open_file(const char *path, bool any, const pl_log_t *log,
                              pl_snapshot_t **snapshot_p)
 {
     pl_snapshot_t *snapshot = calloc(1, sizeof(*snapshot));
@@ -260,15 +306,33 @@ pl_status_t pl_snapshot_open(const char *path, const pl_log_t *log,
         pl_log(log, PL_LOG_ERROR, "%s: out of memory", path);
         return PL_ERR_MEMORY;
     }
-    PL_TRY_GOTO(status, start(snapshot), err_close);
+    PL_TRY_GOTO(status, start(snapshot, any), err_close);
     PL_TRY_GOTO(status, receive_reply(snapshot, &reply), err_close);
-    snapshot->minor = reply.number;
-    *snapshot_p     = snapshot;
+    snapshot->minor    = reply.number;
+    snapshot->is_sweep = reply.rows != 0;
+    *snapshot_p        = snapshot;
     return PL_OK;
 
 err_close:
     pl_snapshot_close(snapshot);
     return status;
+}
+
+pl_status_t pl_snapshot_open(const char *path, const pl_log_t *log,
+                             pl_snapshot_t **snapshot_p)
+{
+    return open_file(path, false, log, snapshot_p);
+}
+
+pl_status_t pl_snapshot_open_any(const char *path, const pl_log_t *log,
+                                 pl_snapshot_t **snapshot_p)
+{
+    return open_file(path, true, log, snapshot_p);
+}
+
+bool pl_snapshot_is_sweep(const pl_snapshot_t *snapshot)
+{
+    return snapshot->is_sweep;
 }
 
 void pl_snapshot_close(pl_snapshot_t *snapshot)
@@ -384,48 +448,29 @@ pl_status_t pl_snapshot_members(const pl_snapshot_t *snapshot,
     return ask(snapshot, request, group, "", &reply);
 }
 
-typedef struct texts {
-    char (*items)[PL_SNAPSHOT_TEXT_BYTES];
-    size_t n;
-} texts_t;
-
-static pl_status_t take_one(void *context, const char *name, const char *text,
-                            bool is_number)
+pl_status_t pl_snapshot_read_texts(const pl_snapshot_t *snapshot,
+                                   const char *path, size_t rows,
+                                   pl_snapshot_texts_t *texts_p)
 {
-    texts_t *texts = context;
+    pl_wire_request_t request = {.ask = PL_ASK_TEXTS, .rows = rows};
+    reply_t reply             = {0};
+    pl_status_t status        = ask(snapshot, request, path, "", &reply);
 
-    (void)name;
-    (void)is_number;
-    if (texts->n == PL_SNAPSHOT_MOST_TEXTS) {
-        return PL_ERR_INPUT;
+    if ((status == PL_OK) && (reply.texts.bytes == NULL)) {
+        status = no_memory(snapshot, path);
     }
-    (void)snprintf(texts->items[texts->n++], PL_SNAPSHOT_TEXT_BYTES, "%s",
-                   text);
+    if (status != PL_OK) {
+        pl_snapshot_texts_free(&reply.texts);
+        return status;
+    }
+    *texts_p = reply.texts;
     return PL_OK;
 }
 
-pl_status_t pl_snapshot_read_texts(const pl_snapshot_t *snapshot,
-                                   const char *path,
-                                   char (**texts_p)[PL_SNAPSHOT_TEXT_BYTES],
-                                   size_t *n_p)
+void pl_snapshot_texts_free(pl_snapshot_texts_t *texts)
 {
-    texts_t texts             = {0};
-    pl_wire_request_t request = {.ask = PL_ASK_TEXTS};
-    reply_t reply             = {.visit = take_one, .context = &texts};
-    pl_status_t status;
-
-    texts.items = calloc(PL_SNAPSHOT_MOST_TEXTS, sizeof(*texts.items));
-    if (texts.items == NULL) {
-        return no_memory(snapshot, path);
-    }
-    status = ask(snapshot, request, path, "", &reply);
-    if (status != PL_OK) {
-        free(texts.items);
-        return status;
-    }
-    *texts_p = texts.items;
-    *n_p     = texts.n;
-    return PL_OK;
+    free(texts->bytes);
+    *texts = (pl_snapshot_texts_t){0};
 }
 
 /* ---- columns ---- */

@@ -1,4 +1,5 @@
-/* store/reader.h - read a snapshot of schema 1 without trusting it.
+/* store/reader.h - read a snapshot, or the file of a sweep, of schema 1 without
+ * trusting it.
  *
  * A file from outside is hostile input: every name, type, size and offset is
  * checked before it is used; links out of the file, unknown filters and sizes
@@ -31,14 +32,21 @@ typedef struct pl_snapshot pl_snapshot_t; /* opaque */
 
 #define PL_SNAPSHOT_SECONDS 60 /* for one call */
 
-/* Open for reading and check format and version.  `log` is borrowed until the
- * close.  On another status *snapshot_p is left alone. */
+/* Open a snapshot for reading and check format and version.  `log` is borrowed
+ * until the close.  On another status *snapshot_p is left alone. */
 PL_MUST_CHECK pl_status_t pl_snapshot_open(const char *path,
                                            const pl_log_t *log,
                                            pl_snapshot_t **snapshot_p);
 void pl_snapshot_close(pl_snapshot_t *snapshot); /* NULL is allowed */
 
-/* The version in the file: major is PL_SNAPSHOT_MAJOR. */
+/* The same of a snapshot or the file of a sweep (store/sweep.h): which of them
+ * it is. */
+PL_MUST_CHECK pl_status_t pl_snapshot_open_any(const char *path,
+                                               const pl_log_t *log,
+                                               pl_snapshot_t **snapshot_p);
+bool pl_snapshot_is_sweep(const pl_snapshot_t *snapshot);
+
+/* The version in the file: major is PL_SNAPSHOT_MAJOR, or PL_SWEEP_MAJOR. */
 int64_t pl_snapshot_minor(const pl_snapshot_t *snapshot);
 
 /* The path it was opened by. */
@@ -54,7 +62,7 @@ PL_MUST_CHECK pl_status_t pl_snapshot_integer(const pl_snapshot_t *snapshot,
                                               const char *name, int64_t min,
                                               int64_t max, int64_t *value_p);
 
-/* One text of a group; the caller frees it. */
+/* One text of a group, or of a dataset; the caller frees it. */
 PL_MUST_CHECK pl_status_t pl_snapshot_text(const pl_snapshot_t *snapshot,
                                            const char *group, const char *name,
                                            char **text_p);
@@ -92,14 +100,27 @@ PL_MUST_CHECK pl_status_t pl_snapshot_read_offsets(
 
 void pl_snapshot_column_free(pl_snapshot_column_t *column);
 
-/* A dataset of texts.  Longer ones than a snapshot has (PL_SNAPSHOT_TEXT_BYTES
- * with the NUL), or more of them (PL_SNAPSHOT_MOST_TEXTS), are refused.  The
- * caller frees *texts_p. */
-#define PL_SNAPSHOT_MOST_TEXTS 4096
-#define PL_SNAPSHOT_TEXT_BYTES 64
-PL_MUST_CHECK pl_status_t
-pl_snapshot_read_texts(const pl_snapshot_t *snapshot, const char *path,
-                       char (**texts_p)[PL_SNAPSHOT_TEXT_BYTES], size_t *n_p);
+/* A dataset of texts.  Zeroed: none. */
+typedef struct pl_snapshot_texts {
+    char *bytes;   /* [n][stride], each ends with a NUL */
+    size_t stride; /* at most PL_SNAPSHOT_TEXT_BYTES + 1 */
+    size_t n;
+} pl_snapshot_texts_t;
+
+#define PL_SNAPSHOT_TEXT_BYTES 65536 /* longer ones are refused */
+
+/* Read it whole; it must have that many, and some.  Free it with
+ * pl_snapshot_texts_free. */
+PL_MUST_CHECK pl_status_t pl_snapshot_read_texts(const pl_snapshot_t *snapshot,
+                                                 const char *path, size_t rows,
+                                                 pl_snapshot_texts_t *texts_p);
+void pl_snapshot_texts_free(pl_snapshot_texts_t *texts);
+
+static inline const char *pl_snapshot_text_at(const pl_snapshot_texts_t *texts,
+                                              size_t i)
+{
+    return texts->bytes + i * texts->stride;
+}
 
 /* What stands in a group. */
 typedef struct pl_snapshot_member {

@@ -101,10 +101,9 @@ pl_status_t pl_inside_integers(const pl_inside_t *inside, const char *group,
     }
     if (!good) {
         name_of(group, name, object, sizeof(object));
-        return pl_inside_refuse(inside, object,
-                                "is missing, or is not %s; every snapshot has "
-                                "it",
-                                n < 2 ? "a whole number" : "two numbers");
+        return pl_inside_refuse(
+            inside, object, "is missing, or is not %s; every %s has it",
+            n < 2 ? "a whole number" : "two numbers", pl_inside_noun(inside));
     }
     return PL_OK;
 }
@@ -147,11 +146,19 @@ pl_status_t pl_inside_digest(const pl_inside_t *inside, const char *path,
     return PL_OK;
 }
 
+/* A group, or a dataset. */
+static hid_t open_holder(const pl_inside_t *inside, const char *path)
+{
+    hid_t id = pl_inside_object(inside, path, H5I_GROUP);
+
+    return id >= 0 ? id : pl_inside_object(inside, path, H5I_DATASET);
+}
+
 pl_status_t pl_inside_text(const pl_inside_t *inside, const char *group,
                            const char *name, char **text_p)
 {
     char object[256];
-    hid_t id        = pl_inside_object(inside, group, H5I_GROUP);
+    hid_t id        = open_holder(inside, group);
     hid_t attribute = id < 0 ? -1 : open_attribute(id, name);
     char *text      = attribute < 0 ? NULL : read_text(attribute);
 
@@ -164,8 +171,8 @@ pl_status_t pl_inside_text(const pl_inside_t *inside, const char *group,
     if (text == NULL) {
         name_of(group, name, object, sizeof(object));
         return pl_inside_refuse(inside, object,
-                                "is missing, or is no text; is this a "
-                                "snapshot?");
+                                "is missing, or is no text; is this a %s?",
+                                pl_inside_noun(inside));
     }
     *text_p = text;
     return PL_OK;
@@ -229,8 +236,8 @@ pl_status_t pl_inside_attributes(const pl_inside_t *inside, const char *group,
     herr_t failed;
 
     if (id < 0) {
-        return pl_inside_refuse(inside, group,
-                                "is missing; every snapshot has it");
+        return pl_inside_refuse(inside, group, "is missing; every %s has it",
+                                pl_inside_noun(inside));
     }
     failed = H5Aiterate2(id, H5_INDEX_NAME, H5_ITER_INC, &at, step, &walk);
     (void)H5Oclose(id);

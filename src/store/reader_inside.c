@@ -13,6 +13,7 @@
 #include "store/seal.h"
 #include "store/segment.h"
 #include "store/snapshot.h"
+#include "store/sweep.h"
 #include "store/tier_index.h"
 
 pl_status_t pl_inside_refuse(const pl_inside_t *inside, const char *object,
@@ -92,8 +93,19 @@ bool pl_inside_has(const pl_inside_t *inside, const char *path, H5I_type_t kind)
 
 /* ---- opening ---- */
 
+const char *pl_inside_noun(const pl_inside_t *inside)
+{
+    return inside->is_sweep ? "sweep" : "snapshot";
+}
+
 static pl_status_t refuse_format(const pl_inside_t *inside, const char *format)
 {
+    if (strcmp(format, PL_SWEEP_FORMAT) == 0) {
+        return pl_inside_refuse(inside, "/format",
+                                "is '%s': the file of a sweep; expected a "
+                                "snapshot; `pagelane export` reads sweeps",
+                                format);
+    }
     if ((strcmp(format, PL_TIER_FORMAT) == 0) ||
         (strcmp(format, PL_SEGMENT_FORMAT) == 0)) {
         return pl_inside_refuse(inside, "/format",
@@ -109,25 +121,29 @@ static pl_status_t refuse_format(const pl_inside_t *inside, const char *format)
 }
 
 /* Is it what it says it is, and may we read it? */
-static pl_status_t check_version(pl_inside_t *inside)
+static pl_status_t check_version(pl_inside_t *inside, bool any)
 {
+    int major          = PL_SNAPSHOT_MAJOR;
     int64_t version[2] = {0};
     char *format       = NULL;
     pl_status_t status = pl_inside_text(inside, "/", "format", &format);
 
-    if ((status == PL_OK) && (strcmp(format, PL_SNAPSHOT_FORMAT) != 0)) {
+    if ((status == PL_OK) && any && (strcmp(format, PL_SWEEP_FORMAT) == 0)) {
+        inside->is_sweep = true;
+        major            = PL_SWEEP_MAJOR;
+    } else if ((status == PL_OK) && (strcmp(format, PL_SNAPSHOT_FORMAT) != 0)) {
         status = refuse_format(inside, format);
     }
     free(format);
     PL_TRY(status);
     PL_TRY(pl_inside_integers(inside, "/", "schema_version", 2, version));
-    if ((version[0] != PL_SNAPSHOT_MAJOR) || (version[1] < 0)) {
+    if ((version[0] != major) || (version[1] < 0)) {
         return pl_inside_refuse(
             inside, "/schema_version",
             "%" PRId64 ".%" PRId64
             " cannot be read; this program reads version %d of any minor; use "
             "the pagelane that wrote the file",
-            version[0], version[1], PL_SNAPSHOT_MAJOR);
+            version[0], version[1], major);
     }
     inside->minor = version[1];
     return PL_OK;
@@ -176,12 +192,12 @@ static pl_status_t open_file(pl_inside_t *inside)
     return PL_OK;
 }
 
-pl_status_t pl_inside_open(const char *path, const pl_log_t *log,
+pl_status_t pl_inside_open(const char *path, bool any, const pl_log_t *log,
                            pl_inside_t *inside)
 {
     *inside = (pl_inside_t){.path = path, .log = log, .file = -1};
     PL_TRY(open_file(inside));
-    return check_version(inside);
+    return check_version(inside, any);
 }
 
 void pl_inside_close(pl_inside_t *inside)
@@ -257,9 +273,9 @@ static const char *type_name(pl_item_t item)
 }
 
 /* Rows and columns as they stand in the file. */
-static pl_status_t get_shape(const pl_inside_t *inside, const char *path,
-                             hid_t dataset, size_t rows, size_t columns,
-                             pl_snapshot_column_t *column)
+pl_status_t pl_inside_shape(const pl_inside_t *inside, const char *path,
+                            hid_t dataset, size_t rows, size_t columns,
+                            pl_snapshot_column_t *column)
 {
     hsize_t dims[2] = {0, 1};
     hid_t space     = H5Dget_space(dataset);
@@ -293,9 +309,9 @@ static pl_status_t get_shape(const pl_inside_t *inside, const char *path,
 }
 
 /* Could the file hold that many items? */
-static pl_status_t check_size(const pl_inside_t *inside, const char *path,
-                              hid_t dataset, size_t item_bytes,
-                              const pl_snapshot_column_t *column)
+pl_status_t pl_inside_check_size(const pl_inside_t *inside, const char *path,
+                                 hid_t dataset, size_t item_bytes,
+                                 const pl_snapshot_column_t *column)
 {
     uint64_t most = (uint64_t)H5Dget_storage_size(dataset);
 
@@ -407,8 +423,9 @@ pl_status_t pl_inside_read(const pl_inside_t *inside, const char *path,
     pl_status_t status;
 
     if (dataset < 0) {
-        return pl_inside_refuse(
-            inside, path, "is missing, or is no column; every snapshot has it");
+        return pl_inside_refuse(inside, path,
+                                "is missing, or is no column; every %s has it",
+                                pl_inside_noun(inside));
     }
     if (!has_item_type(dataset, item)) {
         status = pl_inside_refuse(inside, path, "has another type; expected %s",
@@ -422,12 +439,12 @@ pl_status_t pl_inside_read(const pl_inside_t *inside, const char *path,
         goto close_dataset;
     }
     PL_TRY_GOTO(status,
-                get_shape(inside, path, dataset, rows, columns, &column),
+                pl_inside_shape(inside, path, dataset, rows, columns, &column),
                 close_dataset);
-    PL_TRY_GOTO(
-        status,
-        check_size(inside, path, dataset, pl_item_bytes(item, 0), &column),
-        close_dataset);
+    PL_TRY_GOTO(status,
+                pl_inside_check_size(inside, path, dataset,
+                                     pl_item_bytes(item, 0), &column),
+                close_dataset);
     PL_TRY_GOTO(status, read_items(inside, path, dataset, item, &column),
                 close_dataset);
     *column_p = column;

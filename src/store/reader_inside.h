@@ -1,4 +1,4 @@
-/* store/reader_inside.h - what reads a snapshot through HDF5, inside the
+/* store/reader_inside.h - what reads a file through HDF5, inside the
  * process that store/reader.h starts for it:
  *   reader_inside.c      files, objects, datasets
  *   reader_attributes.c  attributes
@@ -21,10 +21,13 @@ typedef struct pl_inside {
     uint64_t file_bytes;
     const pl_log_t *log;
     int64_t minor;
+    bool is_sweep; /* else a snapshot */
 } pl_inside_t;
 
-/* Open, and check format and version; to be closed after any status. */
-PL_MUST_CHECK pl_status_t pl_inside_open(const char *path, const pl_log_t *log,
+/* Open, and check format and version (`any`: or that of a sweep); to be closed
+ * after any status. */
+PL_MUST_CHECK pl_status_t pl_inside_open(const char *path, bool any,
+                                         const pl_log_t *log,
                                          pl_inside_t *inside);
 void pl_inside_close(pl_inside_t *inside);
 
@@ -59,13 +62,29 @@ PL_MUST_CHECK pl_status_t pl_inside_members(const pl_inside_t *inside,
                                             const char *group,
                                             pl_snapshot_visit_t visit,
                                             void *context);
-/* The texts of a dataset, in order, without names. */
+/* The texts of a dataset, as they stand in the file: *n_p of *width_p bytes
+ * each.  The caller frees *bytes_p. */
 PL_MUST_CHECK pl_status_t pl_inside_texts(const pl_inside_t *inside,
-                                          const char *path,
-                                          pl_snapshot_visit_t visit,
-                                          void *context);
+                                          const char *path, size_t rows,
+                                          char **bytes_p, size_t *n_p,
+                                          size_t *width_p);
 
 /* ---- between the files ---- */
+
+/* What the file is, in words: "snapshot". */
+const char *pl_inside_noun(const pl_inside_t *inside);
+
+/* Rows and columns of a dataset, which must be as many as are asked for
+ * (columns 0: it has one dimension).  Its items are not read. */
+PL_MUST_CHECK pl_status_t pl_inside_shape(const pl_inside_t *inside,
+                                          const char *path, hid_t dataset,
+                                          size_t rows, size_t columns,
+                                          pl_snapshot_column_t *column);
+
+/* Could the file hold that many items of so many bytes? */
+PL_MUST_CHECK pl_status_t
+pl_inside_check_size(const pl_inside_t *inside, const char *path, hid_t dataset,
+                     size_t item_bytes, const pl_snapshot_column_t *column);
 
 /* Bytes in this file, packed by filters that come with HDF5. */
 bool pl_inside_is_plain(hid_t dataset);

@@ -125,84 +125,85 @@ pl_status_t pl_inside_members(const pl_inside_t *inside, const char *group,
 
 /* ---- texts ---- */
 
-/* How many texts; 0: too many, too long, or no texts. */
-static size_t texts_of(hid_t dataset, size_t *bytes_p)
+/* Bytes of a text; 0: these are no texts that a file of ours has. */
+static size_t width_of(hid_t dataset)
 {
-    hid_t type  = H5Dget_type(dataset);
-    hid_t space = H5Dget_space(dataset);
-    hssize_t n  = 0;
-    bool is_good =
-        (type >= 0) && (space >= 0) && (H5Tget_class(type) == H5T_STRING) &&
-        (H5Tis_variable_str(type) == 0) &&
-        (H5Sget_simple_extent_ndims(space) == 1) && pl_inside_is_plain(dataset);
+    hid_t type   = H5Dget_type(dataset);
+    size_t width = 0;
 
-    if (is_good) {
-        *bytes_p = H5Tget_size(type);
-        n        = H5Sget_simple_extent_npoints(space);
-        is_good  = (*bytes_p <= PL_SNAPSHOT_TEXT_BYTES) && (n > 0) &&
-                  (n <= PL_SNAPSHOT_MOST_TEXTS);
-    }
-    if (space >= 0) {
-        (void)H5Sclose(space);
+    if ((type >= 0) && (H5Tget_class(type) == H5T_STRING) &&
+        (H5Tis_variable_str(type) == 0) && pl_inside_is_plain(dataset)) {
+        width = H5Tget_size(type);
     }
     if (type >= 0) {
         (void)H5Tclose(type);
     }
-    return is_good ? (size_t)n : 0;
+    return width <= PL_SNAPSHOT_TEXT_BYTES ? width : 0;
 }
 
-/* n texts of `bytes` bytes each, as they stand in the file, into wider ones. */
-static pl_status_t read_into(const pl_inside_t *inside, const char *path,
-                             hid_t dataset, size_t bytes, size_t n,
-                             char (*texts)[PL_SNAPSHOT_TEXT_BYTES])
+static pl_status_t read_bytes(const pl_inside_t *inside, const char *path,
+                              hid_t dataset, size_t n, size_t width,
+                              char *bytes)
 {
-    char *raw          = calloc(n, bytes);
-    hid_t type         = pl_h5_memory_type(PL_ITEM_TEXT, bytes);
-    pl_status_t status = PL_OK;
+    hid_t type = pl_h5_memory_type(PL_ITEM_TEXT, width);
+    pl_status_t status;
 
-    if (raw == NULL) {
-        status = pl_inside_no_memory(inside, path);
-    } else if ((type < 0) || (H5Dread(dataset, type, H5S_ALL, H5S_ALL,
-                                      H5P_DEFAULT, raw) < 0)) {
+    if ((type < 0) ||
+        (H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes) < 0)) {
         status = pl_inside_refuse(inside, path,
                                   "its bytes cannot be read; the file is "
                                   "damaged");
     } else {
-        status = pl_inside_check_digest(inside, path, dataset, raw, n * bytes);
-    }
-    for (size_t i = 0; (status == PL_OK) && (i < n); i++) {
-        memcpy(texts[i], raw + i * bytes, bytes);
-        texts[i][PL_SNAPSHOT_TEXT_BYTES - 1] = '\0';
+        status =
+            pl_inside_check_digest(inside, path, dataset, bytes, n * width);
     }
     if (type >= 0) {
         (void)H5Tclose(type);
     }
-    free(raw);
     return status;
 }
 
-pl_status_t pl_inside_texts(const pl_inside_t *inside, const char *path,
-                            pl_snapshot_visit_t visit, void *context)
+static pl_status_t read_texts(const pl_inside_t *inside, const char *path,
+                              hid_t dataset, size_t rows, char **bytes_p,
+                              size_t *n_p, size_t *width_p)
 {
-    hid_t dataset      = pl_inside_object(inside, path, H5I_DATASET);
-    size_t bytes       = 0;
-    size_t n           = dataset < 0 ? 0 : texts_of(dataset, &bytes);
-    pl_status_t status = PL_OK;
-    char(*texts)[PL_SNAPSHOT_TEXT_BYTES];
+    pl_snapshot_column_t shape = {0};
+    size_t width               = dataset < 0 ? 0 : width_of(dataset);
+    pl_status_t status;
+    char *bytes;
 
-    texts = calloc(n + 1, sizeof(*texts));
-    if (n == 0) {
-        status = pl_inside_refuse(inside, path,
-                                  "is missing, or is no list of short texts");
-    } else if (texts == NULL) {
-        status = pl_inside_no_memory(inside, path);
-    } else {
-        status = read_into(inside, path, dataset, bytes, n, texts);
+    if (width == 0) {
+        return pl_inside_refuse(inside, path,
+                                "is missing, or is no list of texts");
     }
-    for (size_t i = 0; (i < n) && (status == PL_OK); i++) {
-        status = visit(context, "", texts[i], false);
+    PL_TRY(pl_inside_shape(inside, path, dataset, rows, 0, &shape));
+    if (shape.rows == 0) {
+        return pl_inside_refuse(inside, path, "is empty; expected texts");
     }
-    free(texts);
+    PL_TRY(pl_inside_check_size(inside, path, dataset, width, &shape));
+    bytes = calloc(shape.rows, width);
+    if (bytes == NULL) {
+        return pl_inside_no_memory(inside, path);
+    }
+    status = read_bytes(inside, path, dataset, shape.rows, width, bytes);
+    if (status != PL_OK) {
+        free(bytes);
+        return status;
+    }
+    *bytes_p = bytes;
+    *n_p     = shape.rows;
+    *width_p = width;
+    return PL_OK;
+}
+
+pl_status_t pl_inside_texts(const pl_inside_t *inside, const char *path,
+                            size_t rows, char **bytes_p, size_t *n_p,
+                            size_t *width_p)
+{
+    hid_t dataset = pl_inside_object(inside, path, H5I_DATASET);
+    pl_status_t status =
+        read_texts(inside, path, dataset, rows, bytes_p, n_p, width_p);
+
     if (dataset >= 0) {
         (void)H5Dclose(dataset);
     }

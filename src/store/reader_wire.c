@@ -118,6 +118,24 @@ static pl_status_t send_items(int fd, const pl_inside_t *inside,
     return PL_OK;
 }
 
+static pl_status_t send_texts(int fd, const pl_inside_t *inside,
+                              const pl_wire_request_t *request)
+{
+    char *bytes           = NULL;
+    size_t n              = 0;
+    size_t width          = 0;
+    pl_wire_frame_t frame = {.kind = PL_WIRE_TEXTS};
+
+    PL_TRY(pl_inside_texts(inside, request->path, (size_t)request->rows, &bytes,
+                           &n, &width));
+    frame.rows    = n;
+    frame.columns = width;
+    frame.n_bytes = n * width;
+    answer(fd, frame, bytes);
+    free(bytes);
+    return PL_OK;
+}
+
 static pl_status_t answer_request(int fd, const pl_inside_t *inside,
                                   const pl_wire_request_t *request,
                                   int64_t *number_p)
@@ -132,7 +150,7 @@ static pl_status_t answer_request(int fd, const pl_inside_t *inside,
     case PL_ASK_MEMBERS:
         return pl_inside_members(inside, request->path, send_attribute, &fd);
     case PL_ASK_TEXTS:
-        return pl_inside_texts(inside, request->path, send_attribute, &fd);
+        return send_texts(fd, inside, request);
     case PL_ASK_INTEGER:
         return pl_inside_integer(inside, request->path, request->name,
                                  request->min, request->max, number_p);
@@ -146,13 +164,15 @@ static pl_status_t answer_request(int fd, const pl_inside_t *inside,
     return PL_ERR_INTERNAL;
 }
 
-void pl_wire_serve(int fd, const char *path, pl_log_level_t level)
+void pl_wire_serve(int fd, const char *path, bool any, pl_log_level_t level)
 {
     pl_log_t log         = {send_line, &fd, level};
     pl_inside_t inside   = {0};
-    pl_status_t status   = pl_inside_open(path, &log, &inside);
-    pl_wire_frame_t done = {
-        .kind = PL_WIRE_DONE, .status = status, .number = inside.minor};
+    pl_status_t status   = pl_inside_open(path, any, &log, &inside);
+    pl_wire_frame_t done = {.kind   = PL_WIRE_DONE,
+                            .status = status,
+                            .number = inside.minor,
+                            .rows   = inside.is_sweep};
     pl_wire_request_t request;
 
     answer(fd, done, NULL);

@@ -20,7 +20,7 @@ typedef enum pl_wire_ask {
     PL_ASK_HAS,
     PL_ASK_HAS_DATASET,
     PL_ASK_MEMBERS, /* answered by attributes: pl_inside_members */
-    PL_ASK_TEXTS,   /* likewise: pl_inside_texts */
+    PL_ASK_TEXTS,
     PL_ASK_INTEGER,
     PL_ASK_TEXT,
     PL_ASK_ATTRIBUTES,
@@ -40,7 +40,8 @@ typedef enum pl_wire_kind {
     PL_WIRE_ATTRIBUTE, /* number: is it one; name and text, NUL between */
     PL_WIRE_STRING,    /* text */
     PL_WIRE_ITEMS,     /* rows, columns; then rows * columns int64 */
-    PL_WIRE_DONE       /* status; number: the answer */
+    PL_WIRE_TEXTS,     /* rows, columns; then rows texts of so many bytes */
+    PL_WIRE_DONE       /* status; number: the answer; rows: see below */
 } pl_wire_kind_t;
 
 typedef struct pl_wire_frame {
@@ -56,9 +57,9 @@ typedef struct pl_wire_frame {
 bool pl_wire_send(int fd, const void *bytes, size_t n);
 bool pl_wire_receive(int fd, void *bytes, size_t n, int seconds);
 
-/* The reading side: open `path` (the answer is a DONE with the minor version),
- * then answer requests until the other end is closed.  Returns to end the
- * process. */
-void pl_wire_serve(int fd, const char *path, pl_log_level_t level);
+/* The reading side: open `path`, of a sweep only if `any` (the answer is a DONE
+ * with the minor version; rows is 1 if it is one), then answer requests until
+ * the other end is closed.  Returns to end the process. */
+void pl_wire_serve(int fd, const char *path, bool any, pl_log_level_t level);
 
 #endif /* PL_STORE_READER_WIRE_H */

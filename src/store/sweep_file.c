@@ -12,6 +12,18 @@
 #include "store/snapshot_internal.h"
 #include "store/sweep.h"
 
+bool pl_sweep_is_millionths(const char *unit)
+{
+    static const char *const UNITS[] = {"ns", "us", "1e-6", "1e-6/s"};
+
+    for (size_t i = 0; i < sizeof(UNITS) / sizeof(UNITS[0]); i++) {
+        if (strcmp(unit, UNITS[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static const pl_dataset_t COLUMN = {.item   = PL_ITEM_I64,
                                     .n_dims = 1,
                                     .labels = {"point"},

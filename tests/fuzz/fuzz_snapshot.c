@@ -201,7 +201,7 @@ static void check_inside(const char *path)
     pl_log_t log        = {count_errors, &trial.n_errors, PL_LOG_WARN};
     pl_h5_quiet_t quiet = pl_h5_quiet();
 
-    if (is_good(&trial, pl_inside_open(path, &log, &trial.inside))) {
+    if (is_good(&trial, pl_inside_open(path, false, &log, &trial.inside))) {
         require(trial.inside.minor >= 0);
         read_all(&trial);
     }
