@@ -469,4 +469,4 @@ TCase *fleet_case(void)
     return tcase;
 }
 
-PL_CHECK_MAIN("fleet", fleet_case())
+PL_CHECK_MAIN("fleet", fleet_case(), fleet_route_case(), fleet_random_case())

@@ -1,0 +1,248 @@
+/* Which prefill instance a request goes to. */
+#include "fleet_rig.h"
+
+#include <string.h>
+
+#include "base/rng.h"
+#include "support/seed.h"
+
+#define LATER (10000 * MS) /* all that came before has ended */
+
+static void expect_prefill(const rig_t *rig, const int32_t *want)
+{
+    for (int32_t i = 0; i < rig->n; i++) {
+        ck_assert_int_eq(rig_prefill(rig, i), want[i]);
+    }
+}
+
+START_TEST(routers_have_names)
+{
+    for (int i = 0; i < PL_ROUTERS; i++) {
+        ck_assert_str_ne(pl_router_text((pl_router_t)i), "?");
+        ck_assert_str_ne(pl_router_words((pl_router_t)i), "?");
+    }
+    ck_assert_str_eq(pl_router_text(PL_ROUTER_PREFIX_LOAD), "prefix+load");
+    ck_assert_str_eq(pl_router_text(PL_ROUTERS), "?");
+}
+END_TEST
+
+START_TEST(round_robin_takes_turns)
+{
+    static const int32_t want[] = {0, 1, 2, 0, 1, 2, 0};
+    rig_t *rig                  = rig_make(3, 1);
+
+    for (int32_t i = 0; i < 7; i++) {
+        rig_add_of(rig, i < 4 ? 0 : LATER, 20, 1, 0, 10);
+    }
+    rig_run(rig);
+    expect_prefill(rig, want);
+    rig_free(rig);
+}
+END_TEST
+
+static void draw(uint64_t seed, int32_t n, int32_t *prefill)
+{
+    rig_t *rig = rig_make(4, 1);
+
+    rig->params.router = PL_ROUTER_RANDOM;
+    rig->params.seed   = seed;
+    for (int32_t i = 0; i < n; i++) {
+        rig_add(rig, i * MS, 1 + i % 7, 1);
+    }
+    rig_run(rig);
+    for (int32_t i = 0; i < n; i++) {
+        prefill[i] = rig_prefill(rig, i);
+    }
+    rig_free(rig);
+}
+
+/* Where a request goes is of its number and the seed: not of who else there
+ * is.  Each instance gets about as many. */
+START_TEST(random_is_by_seed_and_number)
+{
+    enum { N = 200 };
+    int32_t all[N], some[N], other[N];
+    int32_t count[4] = {0};
+
+    draw(7, N, all);
+    draw(7, N / 2, some);
+    draw(8, N, other);
+    ck_assert_mem_eq(all, some, sizeof(all) / 2);
+    ck_assert_mem_ne(all, other, sizeof(all));
+    for (int32_t i = 0; i < N; i++) {
+        count[all[i]]++;
+    }
+    for (int32_t i = 0; i < 4; i++) {
+        ck_assert_int_gt(count[i], 25); /* 50 +- 4 sigma */
+        ck_assert_int_lt(count[i], 75);
+    }
+}
+END_TEST
+
+/* All at once: no prompt is done before the last has come. */
+START_TEST(least_loaded_is_greedy)
+{
+    enum { N = 40, INSTANCES = 3 };
+    uint64_t seed           = pl_test_seed("least_loaded_is_greedy");
+    pl_rng_t rng            = pl_rng_seed(seed);
+    int64_t load[INSTANCES] = {0};
+    int32_t want[N + 1];
+    rig_t *rig = rig_make(INSTANCES, 1);
+
+    rig->params.router = PL_ROUTER_LEAST_LOADED;
+    for (int32_t i = 0; i < N; i++) {
+        int32_t pages = 1 + (int32_t)pl_rng_below(&rng, 200);
+        int32_t least = 0;
+
+        for (int32_t k = 1; k < INSTANCES; k++) {
+            least = load[k] < load[least] ? k : least;
+        }
+        load[least] += rig_prefill_ns(rig, pages);
+        want[rig_add(rig, 0, pages, 1)] = least;
+    }
+    want[rig_add(rig, 10 * LATER, 9, 1)] = 0; /* what is done is no load */
+    rig_run(rig);
+    expect_prefill(rig, want);
+    rig_free(rig);
+}
+END_TEST
+
+/* Load counts what is left after a hit: of two of a family, known at 0, less
+ * than of a stranger at 1. */
+START_TEST(load_is_after_the_hit)
+{
+    static const int32_t want[] = {0, 0, 1, 0};
+    rig_t *rig                  = rig_make(2, 1);
+
+    rig->params.router = PL_ROUTER_LEAST_LOADED;
+    rig_add_of(rig, 0, 200, 1, 0, 190);
+    rig_add_of(rig, LATER, 200, 1, 0, 190);
+    rig_add(rig, LATER, 150, 1);
+    rig_add(rig, LATER, 10, 1);
+    rig_run(rig);
+    ck_assert_int_gt(rig_record(rig, 1)->device_hit_tokens, 0);
+    expect_prefill(rig, want);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(best_prefix_goes_where_the_prefix_is)
+{
+    static const int32_t want[] = {0, 1, 1, 0, 1, 0};
+    rig_t *rig                  = rig_make(2, 1);
+
+    rig->params.router = PL_ROUTER_BEST_PREFIX;
+    rig_add_of(rig, 0, 20, 1, 0, 10); /* none is known: the least loaded */
+    rig_add_of(rig, 0, 10, 1, 1, 5);
+    rig_add_of(rig, LATER, 20, 1, 1, 5);
+    rig_add_of(rig, LATER, 20, 1, 0, 10);
+    rig_add_of(rig, LATER, 20, 1, 1, 5); /* whatever the load */
+    rig_add(rig, 2 * LATER, 20, 1);      /* all are alike: the first */
+    rig_run(rig);
+    expect_prefill(rig, want);
+    ck_assert_int_eq(rig_record(rig, 2)->device_hit_tokens,
+                     5 * RIG_PAGE_TOKENS);
+    ck_assert_int_eq(rig_record(rig, 3)->device_hit_tokens,
+                     10 * RIG_PAGE_TOKENS);
+    rig_free(rig);
+}
+END_TEST
+
+static void run_alike(rig_t *rig, pl_router_t router, int64_t *requests)
+{
+    rig->params.router = router;
+    rig_add_of(rig, 0, 100, 1, 0, 1);
+    for (int32_t i = 0; i < 60; i++) {
+        rig_add_of(rig, LATER, 100, 1, 0, 1);
+    }
+    rig_run(rig);
+    for (int32_t i = 0; i < rig->params.n_prefill; i++) {
+        requests[i] = pl_fleet_usage(rig->fleet, i).requests;
+    }
+}
+
+/* One first page that all prompts share draws all of them to the instance that
+ * had it first; a router that weighs the load against it does not fall for
+ * that. */
+START_TEST(a_page_that_all_share_traps_best_prefix)
+{
+    enum { INSTANCES = 4 };
+    rig_t *trapped = rig_make(INSTANCES, 1);
+    rig_t *spread  = rig_make(INSTANCES, 1);
+    int64_t requests[INSTANCES];
+
+    run_alike(trapped, PL_ROUTER_BEST_PREFIX, requests);
+    ck_assert_int_eq(requests[0], 61);
+    run_alike(spread, PL_ROUTER_PREFIX_LOAD, requests);
+    for (int i = 0; i < INSTANCES; i++) {
+        ck_assert_int_ge(requests[i], 15);
+        ck_assert_int_le(requests[i], 16);
+    }
+    ck_assert_int_gt(pl_fleet_waits(trapped->fleet).for_prefill_ns,
+                     3 * pl_fleet_waits(spread->fleet).for_prefill_ns);
+    rig_free(trapped);
+    rig_free(spread);
+}
+END_TEST
+
+static int64_t cost_ns(const rig_t *rig, int32_t hit_pages, int32_t pages)
+{
+    const pl_engine_config_t *config = &rig->params.prefill;
+
+    return pl_cost_prompt_ns(&config->costs, config->n_prefill,
+                             config->chunk_tokens, hit_pages * RIG_PAGE_TOKENS,
+                             pages * RIG_PAGE_TOKENS);
+}
+
+/* A prompt whose prefix instance 0 has comes while a stranger keeps that busy:
+ * what is saved must be more than what is waited for. */
+static int32_t choose(int32_t stranger_pages, bool *is_worth_p)
+{
+    enum { PAGES = 200, HIT = 190 };
+    rig_t *rig = rig_make(2, 1);
+    int32_t chosen;
+
+    rig->params.router = PL_ROUTER_PREFIX_LOAD;
+    rig_add_of(rig, 0, PAGES, 1, 0, HIT);
+    rig_add(rig, LATER, stranger_pages, 1);
+    rig_add_of(rig, LATER, PAGES, 1, 0, HIT);
+    rig_run(rig);
+    ck_assert_int_eq(rig_prefill(rig, 1), 0);
+    chosen      = rig_prefill(rig, 2);
+    *is_worth_p = cost_ns(rig, 0, stranger_pages) + cost_ns(rig, HIT, PAGES) <=
+                  cost_ns(rig, 0, PAGES);
+    rig_free(rig);
+    return chosen;
+}
+
+START_TEST(prefix_and_load_weigh_both)
+{
+    int32_t n_worth = 0;
+    enum { N = 20 };
+
+    for (int32_t i = 0; i < N; i++) {
+        bool is_worth  = false;
+        int32_t chosen = choose(1 + 15 * i, &is_worth);
+
+        ck_assert_int_eq(chosen, is_worth ? 0 : 1);
+        n_worth += is_worth;
+    }
+    ck_assert_int_gt(n_worth, 0); /* else the sizes show nothing */
+    ck_assert_int_lt(n_worth, N);
+}
+END_TEST
+
+TCase *fleet_route_case(void)
+{
+    TCase *tcase = tcase_create("route");
+
+    tcase_add_test(tcase, routers_have_names);
+    tcase_add_test(tcase, round_robin_takes_turns);
+    tcase_add_test(tcase, random_is_by_seed_and_number);
+    tcase_add_test(tcase, least_loaded_is_greedy);
+    tcase_add_test(tcase, load_is_after_the_hit);
+    tcase_add_test(tcase, best_prefix_goes_where_the_prefix_is);
+    tcase_add_test(tcase, a_page_that_all_share_traps_best_prefix);
+    tcase_add_test(tcase, prefix_and_load_weigh_both);
+    return tcase;
+}
