@@ -183,15 +183,6 @@ class Replay:
         if not e.value:
             self.waiting.add(request)  # its prompt is admitted anew
 
-    def fetch(self, e): self.host.take(e.pages)
-
-    def host_node(self, e):
-        expect(e.node not in self.nodes, "node %d made twice", e.node)
-        expect(self.host.held.issuperset(e.pages), "node %d: free host page",
-               e.node)
-        self.nodes[e.node] = node = Node(e.value, e.value2, e.pages)
-        node.device, node.host = None, e.pages
-
     def store(self, e):
         node, at = self.node(e), e.value - self.node(e).first
         expect(node.host and node.host[at:at + len(e.other)] == e.other
@@ -285,6 +276,8 @@ def compare_cache(replay, cache):
     ids = nodes["id"][:].tolist()
     same("/hicache/nodes/id", sorted(replay.nodes), ids)
     device, host = ragged(nodes, "device_pages"), ragged(nodes, "host_pages")
+    columns = {name: nodes[name][:].tolist() for name in (
+        "parent", "first_page", "n_pages", "write_op", "device", "host")}
     owners, owned = ragged(cache, "page_owners"), {}
     for r in map(int, cache["rank"]):
         rank = cache["rank"][str(r)]
@@ -298,7 +291,7 @@ def compare_cache(replay, cache):
                             ("n_pages", node.n), ("write_op", node.write),
                             ("device", int(node.device is not None)),
                             ("host", int(node.host is not None))):
-            same(what + name, value, int(nodes[name][i]))
+            same(what + name, value, columns[name][i])
         same(what + "device_pages", node.device or [], device[i])
         same(what + "host_pages", node.host or [], host[i])
         same(what + "page_owners", [g % lanes for g in node.host or []],

@@ -2,11 +2,12 @@
 """The same requests, however they are run: equal digests, equal tokens.
 
 A request's KV digest and its tokens are functions of its prompt alone.  So the
-number of ranks, the page size, the chunk, the write policy, the eviction policy,
-the ownership rule, the comm, the device, and whether decode has ranks of its own must not show in
-them.  This runs a base point and each axis around it, then random corners of
-the whole grid, and compares request by request.  Besides, of every point:
---json and the snapshot agree, and /events alone gives /lanes and /hicache.
+number of ranks, the page size, the chunk, the write policy, the eviction
+policy, the ownership rule, the comm, the device, and whether decode has ranks
+of its own must not show in them.  This runs a base point and each axis around
+it, then random corners of the whole grid, and compares request by request.
+Besides, of every point: --json and the snapshot agree, and /events alone gives
+/lanes and /hicache.
 What the base point counts is compared with tests/golden; with
 PAGELANE_UPDATE_GOLDEN=1 it is written there.
 
@@ -31,60 +32,71 @@ sys.path[:0] = [TESTS, os.path.join(TESTS, "support")]
 import pagelane_run  # noqa: E402
 import replay_events  # noqa: E402
 
-# Pools per rank at C = 8 and 64-token pages; other points keep the total.
+# Pools per rank at C = 8 and the tier's page; other points keep the total.
 TIERS = {
     "base": dict(device_pages=3000, host_pages=8000, decode_pages=4096,
-                 block=512, args=["--limit", "500"]),
+                 page=64, pages=(16, 128), block=512,
+                 args=["--limit", "500"]),
     "small": dict(device_pages=250, host_pages=600, decode_pages=4096,
-                  block=64, args=["--block-tokens", "64"]),
+                  page=16, pages=(8, 32), block=16,
+                  args=["--block-tokens", "16"]),
 }
-BASE = dict(c=8, d=0, page=64, chunk=512, policy="write_through",
-            ownership="zigzag", comm="local", device="cpu", explore=0,
-            storage="no", evict="lru")
+BASE = dict(c=8, d=0, policy="write_through", ownership="zigzag", comm="local",
+            device="cpu", explore=0, storage="no", evict="lru")
 EVICT = ["lru", "lfu", "slru", "fifo", "s3fifo", "sieve", "lane-aware",
          "belady"]
 
 
+def base_point(tier):
+    page = TIERS[tier]["page"]
+    return dict(BASE, page=page, chunk=8 * page)
+
+
 def axes(tier):
     """The base point first; the comm is an axis like the others."""
-    points = [dict(), dict(comm="mpi"), dict(comm="peer"), dict(c=1), dict(c=2), dict(c=3),
-              dict(c=4), dict(d=1), dict(d=2), dict(chunk=8192),
-              dict(page=16), dict(page=128),
+    page, (small, large) = TIERS[tier]["page"], TIERS[tier]["pages"]
+    few = 4 if tier == "small" else 8  # processes, which mostly wait
+    points = [dict(), dict(comm="mpi", c=few), dict(comm="peer"), dict(c=1),
+              dict(c=2), dict(c=3), dict(c=4), dict(d=1), dict(d=2),
+              dict(chunk=128 * page), dict(page=small), dict(page=large),
               dict(policy="write_through_selective"),
               dict(policy="write_back"), dict(ownership="round-robin")]
     if tier == "small":
         points += [dict(evict=policy) for policy in EVICT[1:]]
         points += [dict(ownership="replicated"),
-                   dict(chunk=64), dict(comm="mpi", c=3, d=1),
+                   dict(chunk=page, c=3), dict(comm="mpi", c=3, d=1),
                    dict(comm="mpi", c=2, device="guard", explore=3),
                    dict(comm="peer", c=3, d=1, device="guard", explore=3),
-                   dict(comm="peer", c=4, ownership="replicated", page=16),
+                   dict(comm="peer", c=4, ownership="replicated", page=small),
                    dict(device="guard", explore=2, d=1),
                    dict(storage="fetch"),
                    dict(storage="fetch", comm="mpi", c=3, d=1),
                    dict(storage="fetch", c=3, ownership="replicated"),
-                   dict(storage="small", policy="write_back", page=16),
+                   dict(storage="small", policy="write_back", page=small),
                    dict(storage="fetch", device="guard", explore=3, c=4)]
     return points
 
 
-def corner(rng):
-    page = rng.choice([16, 32, 64, 100, 128])
-    return dict(c=rng.choice([1, 2, 3, 4, 5, 8]), d=rng.choice([0, 1, 2]),
-                page=page, chunk=page * rng.choice([1, 4, 8, 64]),
+def corner(rng, tier):
+    page = TIERS[tier]["page"] * rng.choice([32, 64, 100, 128]) // 64
+    comm = rng.choice(["local", "mpi", "peer"])
+    few = tier == "small" and comm == "mpi"
+    return dict(c=rng.choice([1, 2, 3] if few else [1, 2, 3, 4, 5, 8]),
+                d=rng.choice([0, 1, 2]), page=page,
+                chunk=page * rng.choice([1, 4, 8, 64]),
                 policy=rng.choice(["write_through", "write_through_selective",
                                    "write_back"]),
                 ownership=rng.choice(["zigzag", "round-robin", "interleave:3",
                                       "replicated"]),
-                comm=rng.choice(["local", "mpi", "peer"]),
+                comm=comm,
                 device=rng.choice(["cpu", "guard"]),
                 explore=rng.choice([0, 4]), evict=rng.choice(EVICT),
                 storage=rng.choice(["no", "small"]))
 
 
-def pages(total_at_base, point):
+def pages(sizes, tier, point):
     """The same tokens in all lanes together; replicated has one lane."""
-    tokens = total_at_base * BASE["c"] * BASE["page"]
+    tokens = sizes[tier + "_pages"] * BASE["c"] * sizes["page"]
     lanes = 1 if point["ownership"] == "replicated" else point["c"]
     return max(tokens // (lanes * point["page"]), 1)
 
@@ -92,7 +104,7 @@ def pages(total_at_base, point):
 def tiers(sizes, point, folder):
     """The host tier; with storage behind it a small one, so that what is hit
     comes from there.  `small` storage has to evict, too."""
-    host = pages(sizes["host_pages"], point)
+    host = pages(sizes, "host", point)
     if point["storage"] == "no":
         return ["--host-pages", host]
     args = ["--host-pages", max(host // 6, 8), "--storage", folder,
@@ -107,10 +119,10 @@ def arguments(trace, tier, point, snapshot):
     return ["--trace", trace, *sizes["args"],
             "--ranks", point["c"] + point["d"], "--decode-ranks", point["d"],
             "--page-size", point["page"], "--chunk", point["chunk"],
-            "--device-pages", pages(sizes["device_pages"], point),
+            "--device-pages", pages(sizes, "device", point),
             *tiers(sizes, point, snapshot + ".tier"),
             "--decode-pages",
-            sizes["decode_pages"] * BASE["page"] // point["page"],
+            sizes["decode_pages"] * sizes["page"] // point["page"],
             "--write-policy", point["policy"], "--evict", point["evict"],
             "--ownership", point["ownership"], "--comm", point["comm"],
             "--device", point["device"], "--explore", point["explore"],
@@ -184,6 +196,7 @@ class Grid:
     def __init__(self, args, trace, folder):
         self.args, self.trace, self.folder = args, trace, folder
         self.first, self.n, self.failed = None, 0, 0
+        self.base = base_point(args.tier)
 
     def verdict(self, point, run, snapshot):
         if run.status != 0:
@@ -211,7 +224,7 @@ class Grid:
 
     def point(self, point):
         name = " ".join(f"{k}={v}" for k, v in point.items()
-                        if self.n == 0 or v != BASE[k])
+                        if self.n == 0 or v != self.base[k])
         snapshot = os.path.join(self.folder, f"point{self.n:02d}.h5")
         start = time.monotonic()
         run = pagelane_run.Run(
@@ -259,8 +272,9 @@ def main():
         return pagelane_run.SKIPPED
     rng = random.Random(args.seed)
     print(f"grid: tier {args.tier}, PL_TEST_SEED={args.seed}", flush=True)
-    points = [dict(BASE, **axis) for axis in axes(args.tier)]
-    points += [dict(BASE, **corner(rng)) for _ in range(args.corners)]
+    points = [dict(base_point(args.tier), **axis) for axis in axes(args.tier)]
+    points += [dict(BASE, **corner(rng, args.tier))
+               for _ in range(args.corners)]
     with tempfile.TemporaryDirectory() as scratch:
         grid = Grid(args, trace, args.keep or scratch)
         os.makedirs(grid.folder, exist_ok=True)

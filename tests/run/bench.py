@@ -25,10 +25,9 @@ class Bench(pl.Case):
 
     def test_json(self):
         lines = [json.loads(line) for line in self.run_program(
-            "lanes", "tree", "snapshot", "--json",
-            verb="bench").stdout.splitlines()]
+            "lanes", "snapshot", "--json", verb="bench").stdout.splitlines()]
         self.assertEqual([line["bench"] for line in lines],
-                         ["lanes", "tree", "snapshot"])
+                         ["lanes", "snapshot"])
         for line in lines:
             yardsticks = [name for name in line if name.endswith("_yardstick")]
             self.assertGreaterEqual(len(yardsticks), 1)

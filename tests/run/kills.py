@@ -279,7 +279,7 @@ class Killed(Broken):
         for pid in ranks + (pids if whole else []):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        status = run.wait(timeout=60)
+        status = run.wait(timeout=300)
         while any(is_alive(pid) for pid in pids):
             time.sleep(0.005)
         return status != 0
@@ -395,7 +395,7 @@ class Killed(Broken):
             for pid in pids:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-        run.wait(timeout=60)
+        run.wait(timeout=300)
         while is_alive(ranks["1"]):
             time.sleep(0.005)
         self.goes_on(SMALL, 2)

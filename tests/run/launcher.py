@@ -68,7 +68,7 @@ class Launcher(pl.Case):
     def ended(self, process, below):
         """Its exit status, and what it said."""
         try:
-            said = process.communicate(timeout=60)[1]
+            said = process.communicate(timeout=300)[1]
         finally:
             for _ in range(100):
                 left = [pid for pid in below if lives(pid)]

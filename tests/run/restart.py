@@ -112,8 +112,8 @@ class Restart(pl.Case):
             events, c = file["events"], int(file["layout"].attrs["n_lanes"])
             names = [name.decode() for name in events["kinds"][...]]
             at = events["pages_offset"][...]
-            pages = events["pages"][...]
-            return [(int(events["value"][i]), pages[at[i]:at[i + 1]] % c)
+            pages, first = events["pages"][...], events["value"][...]
+            return [(int(first[i]), pages[at[i]:at[i + 1]] % c)
                     for i in np.flatnonzero(events["kind"][...] ==
                                             names.index("fetch"))]
 

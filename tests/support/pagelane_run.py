@@ -23,8 +23,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
 SLICE = os.path.join(ROOT, "datasets", "mooncake_conversation_slice.jsonl")
 
 # The small slice on 8 ranks: evictions, and hits in both tiers.
-SMALL = ["--trace", SLICE, "--block-tokens", "64", "--page-size", "64",
-         "--chunk", "512", "--device-pages", "250", "--host-pages", "600",
+SMALL = ["--trace", SLICE, "--block-tokens", "16", "--page-size", "16",
+         "--chunk", "128", "--device-pages", "250", "--host-pages", "600",
          "--decode-pages", "4096", "--stamp-layers", "2",
          "--stamp-row-bytes", "64", "--max-new", "16"]
 LOCAL8 = ["--ranks", "8", "--comm", "local"]
@@ -83,7 +83,7 @@ def environment(**more):
 class Run:
     """One run of the program that has ended."""
 
-    def __init__(self, program, *args, verb="run", timeout=120, launcher=(),
+    def __init__(self, program, *args, verb="run", timeout=900, launcher=(),
                  cwd=None, **variables):
         self.line = [*launcher, program, verb, *map(str, args)]
         done = subprocess.run(self.line, capture_output=True, timeout=timeout,

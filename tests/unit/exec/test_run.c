@@ -334,7 +334,7 @@ START_TEST(random_corners)
     static const char *const names[] = {"cpu", "guard", "far", "cpu by peer"};
     pl_rng_t rng = pl_rng_seed(pl_test_seed("random_corners"));
 
-    for (int round = 0; round < 25; round++) {
+    for (int round = 0; round < 15; round++) {
         pl_run_params_t params = base;
         char what[200];
 
