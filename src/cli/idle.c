@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/fleet_shape.h"
 #include "cli/planned.h"
 
 /* ---- when ---- */
@@ -55,12 +56,37 @@ static bool is_alone(const pl_cli_t *cli, const pl_options_t *defaults)
     return cli->options.ranks == 1;
 }
 
+/* Those asked for; one group without any. */
+static pl_fleet_shape_t shape_of(const pl_cli_t *cli)
+{
+    const pl_options_t *o  = &cli->options;
+    pl_fleet_shape_t shape = {0};
+
+    if (!pl_fleet_is_asked(o) || (pl_fleet_shape(o, NULL, &shape) != PL_OK)) {
+        shape =
+            (pl_fleet_shape_t){.n_prefill = 1, .prefill_gpus = (int32_t)o->cp};
+    }
+    return shape;
+}
+
 static bool has_one_lane(const pl_cli_t *cli, const pl_options_t *defaults)
 {
     (void)defaults;
     return cli->verb->bit == PL_VERB_SIM
-               ? cli->options.cp <= 1
+               ? shape_of(cli).prefill_gpus <= 1
                : cli->options.ranks - cli->options.decode_ranks == 1;
+}
+
+static bool has_one_prefill(const pl_cli_t *cli, const pl_options_t *defaults)
+{
+    (void)defaults;
+    return shape_of(cli).n_prefill == 1;
+}
+
+static bool sends_nowhere(const pl_cli_t *cli, const pl_options_t *defaults)
+{
+    (void)defaults;
+    return shape_of(cli).n_decode == 0;
 }
 
 static bool has_no_host(const pl_cli_t *cli, const pl_options_t *defaults)
@@ -156,6 +182,10 @@ static const pl_idle_option_t OPTIONS[] = {
      "it is for the cost table of --hardware"},
     {PLANS, "materialize", is_not_planned,
      "it is for the cost table of --hardware"},
+    {PL_VERB_SIM, "pd-link", sends_nowhere,
+     "nothing goes from instance to instance; see --decode"},
+    {PL_VERB_SIM, "router", has_one_prefill,
+     "there is one prefill instance; see --prefill"},
     {PLANS, "kv-dtype", has_no_model,
      "only a model's KV has types; add --model"},
     {PLANS, "stamp-layers", has_model_pages, "it is for runs without --model"},

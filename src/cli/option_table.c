@@ -360,6 +360,8 @@ static const pl_option_t OPTIONS[] = {
 
 #include "cli/option_rows_fits.h"
 
+#include "cli/option_rows_fleet.h"
+
     {.group    = "sizes",
      .name     = "min",
      .kind     = PL_OPTION_BYTES,

@@ -141,6 +141,11 @@ typedef struct pl_options {
     int64_t mtp_layers;
     int64_t context; /* tokens */
 
+    /* instances */
+    char *prefill, *decode, *pd; /* cli/fleet_shape.h */
+    char *pd_link;               /* a rate, of each GPU */
+    int32_t router;              /* pl_router_t */
+
     /* bench transfer */
     int64_t min_bytes, max_bytes; /* of a rank */
 

@@ -80,12 +80,13 @@ bool pl_cli_is_planned(const pl_options_t *options)
     return options->hardware != NULL;
 }
 
-/* Experts over all prefill ranks, if nothing else is said. */
+/* Experts over all GPUs of an instance, if nothing else is said. */
 static pl_status_t settle_ep(const pl_options_t *o, const pl_log_t *log,
-                             pl_costs_params_t *p)
+                             const pl_cli_gpus_t *gpus, pl_costs_params_t *p)
 {
     int64_t experts = p->model->n_experts > 0 ? p->model->n_experts : 1;
-    int64_t ep      = o->ep > 0 ? o->ep : p->n_prefill;
+    int64_t prefill = o->ep > 0 ? o->ep : gpus->prefill;
+    int64_t decode  = o->ep > 0 ? o->ep : gpus->decode;
 
     if (o->ep > experts) {
         pl_log(log, PL_LOG_ERROR,
@@ -94,12 +95,13 @@ static pl_status_t settle_ep(const pl_options_t *o, const pl_log_t *log,
                o->ep, experts);
         return PL_ERR_ARGUMENT;
     }
-    p->prefill_ep = (int32_t)(ep < experts ? ep : experts);
-    p->decode_ep  = p->prefill_ep;
+    p->prefill_ep = (int32_t)(prefill < experts ? prefill : experts);
+    p->decode_ep  = (int32_t)(decode < experts ? decode : experts);
     return PL_OK;
 }
 
 static pl_status_t derive(const pl_options_t *o, const pl_log_t *log,
+                          const pl_cli_gpus_t *gpus,
                           const pl_model_config_t *model,
                           pl_run_params_t *params)
 {
@@ -112,7 +114,7 @@ static pl_status_t derive(const pl_options_t *o, const pl_log_t *log,
         .measured   = &measured,
         .n_prefill  = e->n_prefill,
         .n_decode   = e->n_decode,
-        .decode_tp  = 1,
+        .decode_tp  = gpus->home,
         .replicated = e->ownership.kind == PL_OWNERSHIP_REPLICATED,
         .ahead      = o->materialize == PL_OPT_MATERIALIZE_AHEAD,
         .kv_dtype   = (pl_kv_dtype_t)o->kv_dtype,
@@ -129,7 +131,7 @@ static pl_status_t derive(const pl_options_t *o, const pl_log_t *log,
         measured.fit.prefill_millionths = o->prefill_millionths;
         measured.fit.decode_millionths  = o->decode_millionths;
     }
-    PL_TRY(settle_ep(o, log, &derive));
+    PL_TRY(settle_ep(o, log, gpus, &derive));
     if (o->executor == PL_OPT_EXECUTOR_COST) {
         params->layout = layout;
     }
@@ -139,13 +141,16 @@ static pl_status_t derive(const pl_options_t *o, const pl_log_t *log,
 }
 
 pl_status_t pl_cli_plan(const pl_options_t *options, const pl_log_t *log,
-                        pl_model_config_t *model, pl_run_params_t *params)
+                        const pl_cli_gpus_t *gpus, pl_model_config_t *model,
+                        pl_run_params_t *params)
 {
-    const char *shown = NULL;
+    int32_t ranks          = params->engine.n_prefill;
+    pl_cli_gpus_t of_group = {.prefill = ranks, .decode = ranks, .home = 1};
+    const char *shown      = NULL;
 
     if (!pl_cli_is_planned(options)) {
         return PL_OK;
     }
     PL_TRY(pl_cli_read_model(options->model, log, model, &shown));
-    return derive(options, log, model, params);
+    return derive(options, log, gpus == NULL ? &of_group : gpus, model, params);
 }

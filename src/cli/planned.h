@@ -25,11 +25,18 @@ PL_MUST_CHECK pl_status_t pl_cli_read_hardware(const char *name,
 /* Is the run's time that of the model that --model names? */
 bool pl_cli_is_planned(const pl_options_t *options);
 
+/* Of instances that prefill and decode (cli/fleet_shape.h), for the cost table:
+ * GPUs of one that prefills, of one that decodes, and of each home in it. */
+typedef struct pl_cli_gpus {
+    int32_t prefill, decode, home;
+} pl_cli_gpus_t;
+
 /* Of a run that is: reads the model into *model and fills in the cost table and
  * how large pages are for it; with --executor cost, how they lie, which borrows
- * *model.  Else nothing. */
+ * *model.  gpus NULL: there is one group.  Else nothing. */
 PL_MUST_CHECK pl_status_t pl_cli_plan(const pl_options_t *options,
                                       const pl_log_t *log,
+                                      const pl_cli_gpus_t *gpus,
                                       pl_model_config_t *model,
                                       pl_run_params_t *params);
 

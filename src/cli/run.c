@@ -253,7 +253,7 @@ static pl_status_t fill_params(run_t *run)
     }
     run->storage.cli = run->cli;
     run->storage.log = log_of_rank0(run);
-    PL_TRY(pl_cli_plan(o, log_of_rank0(run), &run->model.config, params));
+    PL_TRY(pl_cli_plan(o, log_of_rank0(run), NULL, &run->model.config, params));
     PL_TRY(pl_run_storage_sizes(&run->storage, params));
     return parse_injections(run);
 }

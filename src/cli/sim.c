@@ -2,6 +2,7 @@
 #include "cli/sim.h"
 
 #include "cli/exit_status.h"
+#include "cli/fleet.h"
 #include "cli/validate.h"
 
 /* The run that it is: the engine of every run, with the executor that moves
@@ -29,6 +30,9 @@ static pl_status_t check(pl_options_t *o, const pl_log_t *log)
                "option --fit: to what? name what was measured with --validate");
         return PL_ERR_ARGUMENT;
     }
+    if (pl_fleet_is_asked(o)) {
+        PL_TRY(pl_cli_fleet_check(o, log));
+    }
     return pl_options_check(o, log);
 }
 
@@ -38,7 +42,8 @@ pl_status_t pl_cli_sim_with(const pl_cli_t *cli, const pl_run_hooks_t *hooks)
 
     make_run(&run);
     PL_TRY(check(&run.options, &run.log));
-    return pl_cli_run_with(&run, hooks);
+    return pl_fleet_is_asked(&run.options) ? pl_cli_fleet(&run, hooks)
+                                           : pl_cli_run_with(&run, hooks);
 }
 
 int pl_cli_sim(const pl_cli_t *cli)
@@ -50,6 +55,9 @@ int pl_cli_sim(const pl_cli_t *cli)
     status = check(&run.options, &run.log);
     if (status != PL_OK) {
         return pl_status_exit(status);
+    }
+    if (pl_fleet_is_asked(&run.options)) {
+        return pl_status_exit(pl_cli_fleet(&run, NULL));
     }
     return run.options.validate != NULL ? pl_cli_validate(&run)
                                         : pl_cli_run(&run);

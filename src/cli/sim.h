@@ -22,4 +22,7 @@ void pl_detail_json(json_object *object, const pl_cli_t *cli,
                     const pl_outcome_t *outcome, const pl_metrics_t *metrics,
                     const pl_detail_t *detail);
 
+/* What caches did about room. */
+void pl_caches_json(json_object *object, const pl_hicache_counters_t *caches);
+
 #endif /* PL_CLI_SIM_H */

@@ -74,6 +74,9 @@ static void link_row(pl_table_t *table, const pl_outcome_t *outcome,
 {
     int64_t bytes = outcome->counters.link_bytes[link];
 
+    if ((outcome->fleet != NULL) && (link == PL_LINK_PD)) {
+        return; /* its own tables have what is between instances */
+    }
     if (bytes > 0) {
         pl_table_cell(table, "%s", name);
         pl_table_cell(table, "%.3f", (double)bytes / 1e9);
@@ -205,4 +208,20 @@ void pl_detail_json(json_object *object, const pl_cli_t *cli,
     pl_json_real(object, "backup_imbalance", detail->backup_imbalance);
     add_parts(object, "prefill", c->prefill_ns);
     add_parts(object, "decode", c->decode_ns);
+}
+
+void pl_caches_json(json_object *object, const pl_hicache_counters_t *caches)
+{
+    pl_json_integer(object, "lane_deficits", caches->deficits);
+    pl_json_integer(object, "lane_retries", caches->retries);
+    pl_json_integer(object, "lane_retries_failed", caches->retries_failed);
+    pl_json_integer(object, "evictions", caches->evictions);
+    pl_json_integer(object, "evicted_pages", caches->evicted_pages);
+    pl_json_integer(object, "loads", caches->loads);
+    pl_json_integer(object, "load_pages", caches->load_pages);
+    pl_json_integer(object, "backups", caches->backups);
+    pl_json_integer(object, "backup_pages", caches->backup_pages);
+    pl_json_integer(object, "backups_skipped", caches->backups_skipped);
+    pl_json_integer(object, "write_backs", caches->write_backs);
+    pl_json_integer(object, "host_dropped_pages", caches->host_dropped_pages);
 }

@@ -226,25 +226,6 @@ static pl_status_t print_tables(const summary_t *s)
 
 /* ---- JSON ---- */
 
-static void add_cache(json_object *root, const summary_t *s)
-{
-    const pl_hicache_counters_t *h =
-        pl_hicache_counters(pl_engine_cache(s->engine));
-
-    pl_json_integer(root, "lane_deficits", h->deficits);
-    pl_json_integer(root, "lane_retries", h->retries);
-    pl_json_integer(root, "lane_retries_failed", h->retries_failed);
-    pl_json_integer(root, "evictions", h->evictions);
-    pl_json_integer(root, "evicted_pages", h->evicted_pages);
-    pl_json_integer(root, "loads", h->loads);
-    pl_json_integer(root, "load_pages", h->load_pages);
-    pl_json_integer(root, "backups", h->backups);
-    pl_json_integer(root, "backup_pages", h->backup_pages);
-    pl_json_integer(root, "backups_skipped", h->backups_skipped);
-    pl_json_integer(root, "write_backs", h->write_backs);
-    pl_json_integer(root, "host_dropped_pages", h->host_dropped_pages);
-}
-
 static void add_storage(json_object *root, const summary_t *s)
 {
     const pl_storage_t *storage      = pl_engine_storage(s->engine);
@@ -303,7 +284,7 @@ static pl_status_t print_json(const summary_t *s)
     json_object *root = json_object_new_object();
 
     pl_report_json(root, &s->metrics);
-    add_cache(root, s);
+    pl_caches_json(root, &s->outcome->caches);
     add_storage(root, s);
     add_moves(root, s);
     if (is_simulated(s)) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "cli/sweep_split.h"
 
 enum { LARGEST_CONFIG = 1 << 20 };
 
@@ -259,6 +260,44 @@ static pl_option_result_t count(pl_grid_t *grid)
     return okay;
 }
 
+/* Where the text of an option is. */
+static char **text_of(values_t *values, const char *name)
+{
+    const pl_option_table_t *table = pl_options_table();
+    size_t i                       = 0;
+
+    while ((i < table->n) && (strcmp(table->options[i].name, name) != 0)) {
+        i++;
+    }
+    return &values->texts[i];
+}
+
+/* --pd auto becomes a list, into which --cp goes: it is no axis any more. */
+static pl_option_result_t expand_splits(values_t *values)
+{
+    pl_option_result_t result = {0};
+    char **pd                 = text_of(values, "pd");
+    char **cp                 = text_of(values, "cp");
+    char *list                = NULL;
+
+    if ((*pd == NULL) || (strstr(*pd, "auto") == NULL)) {
+        return result;
+    }
+    if (strcmp(*pd, "auto") != 0) {
+        return bad(PL_ERR_ARGUMENT,
+                   "option --pd %.80s: auto stands alone, or is left out", *pd);
+    }
+    result = pl_sweep_splits(values->options.gpus, *cp,
+                             *text_of(values, "hardware"), &list);
+    if (result.verdict == PL_OPTION_OKAY) {
+        free(*pd);
+        free(*cp);
+        *pd = list;
+        *cp = NULL;
+    }
+    return result;
+}
+
 /* Takes the texts over. */
 static pl_option_result_t make_axes(values_t *values, pl_grid_t *grid)
 {
@@ -304,7 +343,8 @@ pl_option_result_t pl_grid_load(int argc, const char *const *argv,
     table.options = rows;
     result        = load(&table, &source, &values, words);
     if (result.verdict == PL_OPTION_OKAY) {
-        made   = make_axes(&values, grid);
+        made = expand_splits(&values);
+        made = made.verdict == PL_OPTION_OKAY ? make_axes(&values, grid) : made;
         result = made.verdict == PL_OPTION_OKAY ? result : made;
     }
     for (size_t i = 0; i < table.n; i++) {

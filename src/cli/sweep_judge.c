@@ -123,6 +123,16 @@ static void say_time(const pl_sweep_point_t *point, pl_text_t *text)
                 100 * share(parts[most].ms, all));
 }
 
+/* Of several instances. */
+static void say_sides(const pl_sweep_point_t *point, pl_text_t *text)
+{
+    if (pl_sweep_find(point, "prefill_utilization") != NULL) {
+        pl_text_add(text, "; prefill busy %.0f %%, decode %.0f %%",
+                    100 * pl_sweep_number(point, "prefill_utilization"),
+                    100 * pl_sweep_number(point, "decode_utilization"));
+    }
+}
+
 /* The limit that most requests break. */
 static void say_broken(const pl_sweep_point_t *point, double n, pl_text_t *text)
 {
@@ -161,6 +171,7 @@ static pl_status_t say_limit(const pl_sweep_point_t *point, double n,
     }
     say_broken(point, n, &text);
     say_time(point, &text);
+    say_sides(point, &text);
     return pl_text_take(&text, limit_p);
 }
 

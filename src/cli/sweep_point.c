@@ -9,6 +9,7 @@
 #include <pagelane/trace.h>
 
 #include "base/text.h"
+#include "cli/fleet.h"
 #include "cli/json.h"
 #include "cli/report.h"
 #include "cli/sim.h"
@@ -321,11 +322,16 @@ static pl_status_t collect(void *context, const pl_outcome_t *outcome)
     PL_TRY(pl_metrics_of(outcome->records, outcome->n, &metrics));
     PL_TRY(pl_detail_make(outcome, &metrics, &slo, &detail));
     object = json_object_new_object();
-    pl_json_integer(object, "gpus", config->n_prefill + config->n_decode);
+    if (outcome->fleet == NULL) {
+        pl_json_integer(object, "gpus", config->n_prefill + config->n_decode);
+    }
     pl_report_json(object, &metrics);
     add_broken(object, outcome, &slo);
     pl_detail_json(object, &trial->cli, outcome, &metrics, &detail);
     add_lanes(object, outcome);
+    if (outcome->fleet != NULL) {
+        pl_fleet_json(object, &trial->cli, outcome, &metrics);
+    }
     status = add_values(&trial->values, object);
     json_object_put(object);
     return status;

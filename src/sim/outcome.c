@@ -105,6 +105,24 @@ pl_status_t pl_outcome_of_engine(const pl_engine_t *engine,
     return PL_OK;
 }
 
+pl_status_t pl_outcome_of_fleet(const pl_fleet_t *fleet, int32_t n_requests,
+                                int32_t n_prefill, pl_outcome_t *outcome_p)
+{
+    int32_t n                        = pl_fleet_n_instances(fleet);
+    const pl_fleet_record_t *records = pl_fleet_records(fleet);
+
+    PL_TRY(allocate(n_requests, n, n_prefill, outcome_p));
+    for (int32_t i = 0; i < n_requests; i++) {
+        outcome_p->records[i] = records[i].record;
+    }
+    for (int32_t i = 0; i < n; i++) {
+        outcome_p->engines[i] = pl_fleet_engine(fleet, i);
+    }
+    outcome_p->fleet = fleet;
+    add_engines(outcome_p);
+    return PL_OK;
+}
+
 void pl_outcome_free(pl_outcome_t *outcome)
 {
     free(outcome->records);

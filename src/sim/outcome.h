@@ -9,6 +9,7 @@
 #include <pagelane/status.h>
 
 #include "engine/engine.h"
+#include "sim/fleet.h"
 
 typedef struct pl_outcome {
     pl_record_t *records; /* [n] owned, by number */
@@ -16,6 +17,7 @@ typedef struct pl_outcome {
     const pl_engine_t **engines; /* [n_engines] the array is owned; those that
                                     prefill come first */
     int32_t n_engines, n_prefill;
+    const pl_fleet_t *fleet;       /* borrowed; NULL: it was one engine */
     pl_engine_counters_t counters; /* of all engines; those by rank are 0 */
     pl_hicache_counters_t caches;  /* of those that prefill */
 } pl_outcome_t;
@@ -24,6 +26,11 @@ typedef struct pl_outcome {
  * PL_ERR_MEMORY. */
 PL_MUST_CHECK pl_status_t pl_outcome_of_engine(const pl_engine_t *engine,
                                                pl_outcome_t *outcome_p);
+/* The same of the instances of a fleet that has run. */
+PL_MUST_CHECK pl_status_t pl_outcome_of_fleet(const pl_fleet_t *fleet,
+                                              int32_t n_requests,
+                                              int32_t n_prefill,
+                                              pl_outcome_t *outcome_p);
 void pl_outcome_free(pl_outcome_t *outcome);
 
 /* Of those that prefill, which are all alike. */

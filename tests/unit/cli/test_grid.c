@@ -195,6 +195,24 @@ START_TEST(a_grid_without_end_is_refused)
 }
 END_TEST
 
+/* And --cp, which is in them, is none. */
+START_TEST(splits_of_gpus_are_an_axis)
+{
+    static const char *const WANT[] = {"1x4+3x8:dp8", "3x4+2x8:dp8",
+                                       "3x4+1x16:dp16", "5x4+1x8:dp8"};
+
+    load_well("--pd auto --gpus 28 --cp 4 --router random,best-prefix", NULL);
+    ck_assert_uint_eq(pl_grid_n_points(grid), 8);
+    for (size_t i = 0; i < 8; i++) {
+        ck_assert_int_eq(pl_grid_point(grid, &base, i, &options), PL_OK);
+        ck_assert_str_eq(options.pd, WANT[i / 2]);
+        ck_assert_int_eq(options.cp, 0);
+        ck_assert_int_eq(options.router, i % 2 == 0 ? 1 : 2);
+        pl_options_free(&options);
+    }
+}
+END_TEST
+
 static TCase *all(void)
 {
     TCase *tcase = tcase_create("grid");
@@ -206,6 +224,7 @@ static TCase *all(void)
     tcase_add_test(tcase, layers_are_those_of_all_options);
     tcase_add_test(tcase, what_is_wrong_is_told_as_everywhere);
     tcase_add_test(tcase, a_grid_without_end_is_refused);
+    tcase_add_test(tcase, splits_of_gpus_are_an_axis);
     return tcase;
 }
 

@@ -1,0 +1,182 @@
+#!/usr/bin/python3
+"""`pagelane sim --prefill --decode`: several instances in one virtual time.
+
+One instance alone is the engine alone; what instances say adds up; routers and
+links do what their names say; the points of a sweep are these simulations.
+"""
+import itertools
+import json
+import os
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))), "support"))
+import pagelane_run as pl  # noqa: E402
+
+GLM = ("--hardware", "H200", "--model", "GLM-5.2", "--kv-dtype", "fp8")
+TRACE = ("--trace", pl.SLICE, "--log-level", "warn")
+# Evictions, and hits in both tiers.
+TIERS = (*TRACE, "--block-tokens", 64, "--chunk", 512, "--device-pages", 250,
+         "--host-pages", 600, "--max-new", 16)
+ROUTERS = ("round-robin", "random", "best-prefix", "least-loaded",
+           "prefix+load")
+
+
+class Base(pl.Case):
+    def sim(self, *args):
+        return self.run_program(*args, verb="sim")
+
+    def json(self, *args):
+        return self.sim(*args, "--json").json()
+
+
+class Fleet(Base):
+    def test_the_same_line_prints_the_same(self):
+        for router in ROUTERS:
+            lines = [self.sim(*TIERS, "--prefill", "3x2", "--decode", "2x4:dp2",
+                              "--router", router).stdout for _ in range(2)]
+            self.assertEqual(*lines)
+
+    def test_one_instance_is_the_engine(self):
+        """--prefill 1xC is --cp C, whatever its tiers and table."""
+        for more, c in itertools.product(((), GLM), (1, 8)):
+            with self.subTest(more=more, c=c):
+                fleet = self.json(*TIERS, *more, "--prefill", f"1x{c}")
+                alone = self.json(*TIERS, *more, "--cp", c)
+                same = fleet.keys() & alone.keys()
+                self.assertGreater(len(same), 80)
+                self.assertEqual({k: fleet[k] for k in same},
+                                 {k: alone[k] for k in same})
+
+    def test_instances_add_up(self):
+        for shape in (("--prefill", "3x2"),
+                      ("--prefill", "3x2", "--decode", "2x4:dp2"),
+                      ("--decode", "3x2", "--cp", 4)):
+            with self.subTest(shape=shape):
+                said = self.json(*TIERS, *shape)
+                sides = {name: [i for i in said["instances"]
+                                if i["side"] == name]
+                         for name in ("prefill", "decode")}
+                self.assertEqual(len(sides["prefill"]),
+                                 said["prefill_instances"])
+                self.assertEqual(len(sides["decode"]),
+                                 said["decode_instances"])
+                self.check_sums(said, sides["prefill"],
+                                sides["decode"] or sides["prefill"])
+
+    def check_sums(self, said, prefill, decode):
+        def total(side, name):
+            return sum(instance[name] for instance in side)
+        for name in ("completed", "total_input_tokens", "computed_tokens"):
+            self.assertEqual(
+                said[name], total(prefill, {"completed": "requests",
+                                            "total_input_tokens":
+                                                "prompt_tokens"}.get(name,
+                                                                     name)))
+        self.assertEqual(total(decode, "requests"), said["completed"])
+        # the first token of each is prefill's
+        self.assertEqual(total(decode, "decode_steps"),
+                         said["total_output_tokens"] - said["completed"])
+        self.assertEqual(total(prefill, "sent_bytes"),
+                         total(decode, "received_bytes"))
+        ms = sum(v for k, v in said.items() if k.startswith("prefill_")
+                 and k.endswith("_ms")) / len(prefill)
+        self.assertAlmostEqual(said["prefill_utilization"],
+                               ms / said["duration"] / 1e3, 4)
+        waits = sum(said[f"mean_wait_{name}_ms"] for name in
+                    ("prefill", "home"))
+        self.assertAlmostEqual(waits, sum(
+            i["mean_wait_ms"] * i["requests"] for i in prefill) /
+            said["completed"], 3)
+
+    def test_the_trap_of_best_prefix(self):
+        """All prompts begin alike, and the first is done before the second
+        comes: one instance has the longest hit for ever, and gets all work.
+        With prefix+load its queue counts too."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "t.jsonl")
+            with open(path, "w", encoding="ascii") as file:
+                for i in range(100):
+                    print(json.dumps({
+                        "timestamp": 700 * i + 5000 * (i > 0), "input_length": 8192,
+                        "output_length": 4,
+                        "hash_ids": [0, *range(16 * i + 1, 16 * i + 16)]}),
+                        file=file)
+            said = {router: self.json(
+                "--trace", path, "--log-level", "warn", "--prefill", "4x2",
+                "--decode", "1x8", "--router", router) for router in ROUTERS}
+        trap = said["best-prefix"]
+        self.assertEqual(trap["prefill_imbalance"], 4)
+        self.assertEqual(trap["limited_by"], "prefill")
+        for router in ("round-robin", "least-loaded", "prefix+load"):
+            self.assertLess(said[router]["prefill_imbalance"], 3, router)
+            self.assertLess(said[router]["mean_ttft_ms"],
+                            trap["mean_ttft_ms"] / 2, router)
+
+    def test_a_slow_link_limits(self):
+        shape = (*TRACE, *GLM, "--prefill", "2x8", "--decode", "1x16:dp2",
+                 "--decode-pages", "unlimited")
+        said = [self.json(*shape, "--pd-link", rate)
+                for rate in ("20MB/s", "400MB/s", "50GB/s")]
+        self.assertEqual(said[0]["limited_by"], "link")
+        for slow, fast in zip(said, said[1:]):
+            for name in ("mean_wait_transfer_ms", "decode_link_utilization",
+                         "mean_e2el_ms"):
+                self.assertGreater(slow[name], fast[name], name)
+        self.assertIn(b"Links between instances limit:",
+                      self.sim(*shape, "--pd-link", "20MB/s").stdout)
+
+    def test_decode_without_room_limits(self):
+        said = self.json(*TRACE, "--prefill", "2x8", "--decode", "1x2",
+                         "--decode-pages", 2000)
+        self.assertEqual(said["limited_by"], "decode")
+        self.assertGreater(said["mean_wait_home_ms"],
+                           said["mean_wait_prefill_ms"])
+        self.assertGreater(sum(i["refusals"] for i in said["instances"]), 0)
+        more = self.json(*TRACE, "--prefill", "2x8", "--decode", "1x2",
+                         "--decode-pages", "unlimited")
+        self.assertEqual(more["mean_wait_home_ms"], 0)
+
+    def test_goodput_by_gpu(self):
+        said = self.json(*TRACE, "--prefill", "2x8", "--decode", "2x8",
+                         "--slo", "ttft:1s,tpot:30ms")
+        self.assertEqual(said["gpus"], 32)
+        self.assertGreater(said["good_completed"], 0)
+        self.assertLess(said["good_completed"], said["completed"])
+        self.assertAlmostEqual(said["request_goodput_per_gpu"],
+                               said["request_goodput"] / 32, 5)
+
+
+class Split(Base):
+    """`sweep --pd auto`."""
+
+    def sweep(self, folder, *args):
+        return self.run_program(
+            *TRACE, "--limit", 60, *args, "--output",
+            os.path.join(folder, "a.h5"), "--json", verb="sweep").json()
+
+    def test_points_are_simulations(self):
+        options = ("--slo", "ttft:2s,tpot:60ms", "--decode-pages", "unlimited")
+        with tempfile.TemporaryDirectory() as folder:
+            points = self.sweep(folder, *options, "--pd", "auto", "--gpus", 32,
+                                "--router", "round-robin,prefix+load")["points"]
+        self.assertEqual({(p["options"]["pd"], p["options"]["router"])
+                          for p in points},
+                         {*itertools.product(
+                             ("1x8+3x8:dp8", "2x8+2x8:dp8", "2x8+1x16:dp16",
+                              "3x8+1x8:dp8"), ("round-robin", "prefix+load"))})
+        for point in points[:2] + points[-2:]:
+            alone = self.json(*TRACE, "--limit", 60, *options, *(
+                word for name, value in point["options"].items()
+                for word in ("--" + name, value)))
+            for name, value in point["metrics"].items():
+                if not name.startswith("broke_") and name != "ticks":
+                    # a sum of reals may differ in its last digit
+                    self.assertAlmostEqual(value, alone[name], 5, name)
+            self.assertEqual(point["metrics"]["gpus"], 32)
+            self.assertIn("prefill busy", point["limited_by"])
+
+
+if __name__ == "__main__":
+    pl.main(__doc__)
