@@ -346,6 +346,31 @@ START_TEST(who_re_enters_is_routed_again)
 }
 END_TEST
 
+/* Meanwhile the other decode instance has become the roomier one.  When decode
+ * began is what the first of both says. */
+START_TEST(who_re_enters_may_decode_elsewhere)
+{
+    rig_t *rig = rig_make(1, 2);
+    const pl_record_t *record, *first, *second;
+
+    rig->params.decode.decode_pages = 1 + 2 * 6 + 2;
+    rig_add(rig, 0, 5, 30); /* at 0 */
+    rig_add(rig, 0, 5, 2);  /* at 1, soon gone */
+    rig_add(rig, 0, 5, 30); /* at 0 */
+    rig_run(rig);
+    record = rig_record(rig, 2);
+    first  = pl_engine_record(pl_fleet_engine(rig->fleet, 1), 2);
+    second = pl_engine_record(pl_fleet_engine(rig->fleet, 2), 2);
+    ck_assert_int_eq(record->reentries, 1);
+    ck_assert_int_eq(rig_decode(rig, 2), 1);
+    ck_assert_int_lt(first->decode_ns, second->decode_ns);
+    ck_assert_int_eq(record->decode_ns, first->decode_ns);
+    ck_assert_int_eq(record->finished_ns, second->finished_ns);
+    ck_assert_int_eq(record->generated_tokens, 30);
+    rig_free(rig);
+}
+END_TEST
+
 /* Lanes that its prompt fits, but not with what it has said: it fails, and who
  * comes behind it comes all the same. */
 START_TEST(who_no_longer_fits_fails)
@@ -462,6 +487,7 @@ TCase *fleet_case(void)
     tcase_add_test(tcase, homes_are_filled_evenly);
     tcase_add_test(tcase, a_full_batch_is_waited_for);
     tcase_add_test(tcase, who_re_enters_is_routed_again);
+    tcase_add_test(tcase, who_re_enters_may_decode_elsewhere);
     tcase_add_test(tcase, who_no_longer_fits_fails);
     tcase_add_test(tcase, turns_come_when_those_before_have_ended);
     tcase_add_test(tcase, what_cannot_be_is_refused);

@@ -90,7 +90,7 @@ static void check_all(void *context)
 
 typedef struct sums {
     int64_t prompts, computed, generated, entered, reentries, sent_pages;
-    int64_t until_begun, until_first_token, until_decode;
+    int64_t until_begun, until_first_token, until_decode, until_end, failed;
 } sums_t;
 
 /* In their order, and added up. */
@@ -117,6 +117,10 @@ static void check_record(const rig_t *rig, int32_t i, sums_t *sums)
     sums->until_begun += r->admitted_ns - r->arrival_ns;
     sums->until_first_token += r->first_token_ns - r->arrival_ns;
     sums->until_decode += r->decode_ns - r->first_token_ns;
+    /* one token alone has no gap, and ends when it has come to its home */
+    sums->until_end +=
+        r->generated_tokens > 1 ? r->finished_ns - r->first_token_ns : 0;
+    sums->failed += r->failed;
 }
 
 static pl_fleet_usage_t add_usage(const rig_t *rig, int32_t first, int32_t end)
@@ -177,6 +181,29 @@ static void check_sums(const rig_t *rig, const sums_t *sums)
     }
 }
 
+/* Gaps between tokens, wherever these were made, are the time from the first
+ * token to the last. */
+static void check_gaps(const rig_t *rig, const sums_t *sums)
+{
+    int64_t n  = 0;
+    int64_t ns = 0;
+
+    for (int32_t i = 0; i < pl_fleet_n_instances(rig->fleet); i++) {
+        size_t n_gaps = 0;
+        const pl_token_gap_t *gaps =
+            pl_engine_token_gaps(pl_fleet_engine(rig->fleet, i), &n_gaps);
+
+        for (size_t g = 0; g < n_gaps; g++) {
+            n += gaps[g].n;
+            ns += gaps[g].n * gaps[g].ns;
+        }
+    }
+    ck_assert_int_eq(n, sums->generated - rig->n);
+    if (sums->failed == 0) { /* who fails ends later than its last token */
+        ck_assert_int_eq(ns, sums->until_end);
+    }
+}
+
 static void check_turns(const rig_t *rig)
 {
     for (int32_t i = 0; i < rig->n; i++) {
@@ -226,6 +253,7 @@ static void run_one(uint64_t seed, sums_t *all)
         check_record(rig, i, &sums);
     }
     check_sums(rig, &sums);
+    check_gaps(rig, &sums);
     check_turns(rig);
     check_again(rig);
     all->reentries += sums.reentries;

@@ -107,6 +107,48 @@ START_TEST(least_loaded_is_greedy)
 }
 END_TEST
 
+/* Who arrives the moment a prompt is done comes before that is known; a
+ * nanosecond later it is. */
+START_TEST(arrivals_come_before_ticks)
+{
+    static const int32_t want[] = {0, 1, 0};
+    rig_t *rig                  = rig_make(2, 1);
+    int64_t done_ns             = rig_prefill_ns(rig, 10);
+
+    rig->params.router = PL_ROUTER_LEAST_LOADED;
+    rig_add(rig, 0, 10, 1);
+    rig_add(rig, done_ns, 10, 1);
+    rig_add(rig, done_ns + 1, 10, 1);
+    rig_run(rig);
+    ck_assert_int_eq(rig_record(rig, 0)->first_token_ns, done_ns);
+    expect_prefill(rig, want);
+    rig_free(rig);
+}
+END_TEST
+
+/* An instance that decodes as well prefills again what it had to give up: that
+ * is no load that anybody gave it. */
+START_TEST(re_entry_takes_no_load_off)
+{
+    static const int32_t want[] = {0, 1, 0, 1, 0, 1, 0};
+    rig_t *rig                  = rig_make(2, 0);
+
+    rig->params.router               = PL_ROUTER_LEAST_LOADED;
+    rig->params.prefill.n_prefill    = 1;
+    rig->params.prefill.decode_pages = 1 + 2 * 6 + 2;
+    for (int32_t i = 0; i < 4; i++) {
+        rig_add(rig, 0, 5, i % 2 == 0 ? 30 : 1);
+    }
+    for (int32_t i = 0; i < 3; i++) {
+        rig_add(rig, LATER, 5, 1);
+    }
+    rig_run(rig);
+    ck_assert_int_eq(rig_record(rig, 2)->reentries, 1);
+    expect_prefill(rig, want);
+    rig_free(rig);
+}
+END_TEST
+
 /* Load counts what is left after a hit: of two of a family, known at 0, less
  * than of a stranger at 1. */
 START_TEST(load_is_after_the_hit)
@@ -240,6 +282,8 @@ TCase *fleet_route_case(void)
     tcase_add_test(tcase, round_robin_takes_turns);
     tcase_add_test(tcase, random_is_by_seed_and_number);
     tcase_add_test(tcase, least_loaded_is_greedy);
+    tcase_add_test(tcase, arrivals_come_before_ticks);
+    tcase_add_test(tcase, re_entry_takes_no_load_off);
     tcase_add_test(tcase, load_is_after_the_hit);
     tcase_add_test(tcase, best_prefix_goes_where_the_prefix_is);
     tcase_add_test(tcase, a_page_that_all_share_traps_best_prefix);
