@@ -25,6 +25,9 @@ pl_engine_config_t pl_cli_engine_config(const pl_options_t *o)
         .explore               = (int32_t)o->explore,
         .seed                  = (uint64_t)o->seed,
         .costs                 = pl_costs_builtin(),
+        .mtp                   = {.draft_tokens      = o->mtp_tokens,
+                                  .accept_millionths = o->mtp_millionths,
+                                  .loses_kv          = o->mtp_kv == PL_OPT_MTP_LOST},
     };
 
     return config;

@@ -83,6 +83,12 @@ static bool has_one_prefill(const pl_cli_t *cli, const pl_options_t *defaults)
     return shape_of(cli).n_prefill == 1;
 }
 
+static bool drafts_nothing(const pl_cli_t *cli, const pl_options_t *defaults)
+{
+    (void)defaults;
+    return cli->options.mtp == NULL;
+}
+
 static bool sends_nowhere(const pl_cli_t *cli, const pl_options_t *defaults)
 {
     (void)defaults;
@@ -186,6 +192,7 @@ static const pl_idle_option_t OPTIONS[] = {
      "nothing goes from instance to instance; see --decode"},
     {PL_VERB_SIM, "router", has_one_prefill,
      "there is one prefill instance; see --prefill"},
+    {PL_VERB_SIM, "mtp-kv", drafts_nothing, "nothing is drafted; see --mtp"},
     {PLANS, "kv-dtype", has_no_model,
      "only a model's KV has types; add --model"},
     {PLANS, "stamp-layers", has_model_pages, "it is for runs without --model"},

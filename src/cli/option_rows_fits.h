@@ -114,6 +114,27 @@
      .verbs    = PL_VERB_SIZE,
      AT(mtp_layers)},
     {.group    = "what fits",
+     .name     = "mtp",
+     .kind     = PL_OPTION_STRING,
+     .unit     = "K:SHARE",
+     .help     = "Multi-token prediction: a decode step drafts K tokens; of "
+                 "each, if those before it were right, so large a share is, as "
+                 "2:0.8. What drafts take, --hardware says.",
+     .verbs    = SIM,
+     .recorded = true,
+     AT(mtp)},
+    {.group    = "what fits",
+     .name     = "mtp-kv",
+     .kind     = PL_OPTION_CHOICE,
+     .fallback = "kept",
+     .help     = "The KV of the layer that drafts goes along with pages, to "
+                 "decode and to lower tiers, or is lost on the way: then a "
+                 "draft sees less and is right less often.",
+     WORDS("kept", "lost"),
+     .verbs    = SIM,
+     .recorded = true,
+     AT(mtp_kv)},
+    {.group    = "what fits",
      .name     = "context",
      .kind     = PL_OPTION_INTEGER,
      .fallback = "131072",

@@ -439,6 +439,49 @@ static pl_status_t check_times(pl_options_t *o, const pl_log_t *log)
     return PL_OK;
 }
 
+/* "2:0.8" */
+static bool read_mtp(const char *text, int32_t *tokens_p, int32_t *millionths_p)
+{
+    enum { MOST_TOKENS = 16, WHOLE = 1000000 };
+    int32_t tokens = 0;
+    int32_t share  = 0;
+    int32_t place  = WHOLE;
+    int end        = 0;
+
+    if ((*text < '1') || (*text > '9') ||
+        (sscanf(text, "%2" SCNd32 ":%n", &tokens, &end) != 1) || (end == 0) ||
+        (tokens > MOST_TOKENS)) {
+        return false;
+    }
+    text += end;
+    if ((*text != '0') && (*text != '1')) {
+        return false;
+    }
+    share = (*text++ - '0') * WHOLE;
+    if ((*text == '.') && (text[1] != '\0')) {
+        for (text++; (*text >= '0') && (*text <= '9'); text++) {
+            place /= 10;
+            share += (*text - '0') * place;
+        }
+    }
+    *tokens_p     = tokens;
+    *millionths_p = share;
+    return (*text == '\0') && (share <= WHOLE);
+}
+
+static pl_status_t check_mtp(pl_options_t *o, const pl_log_t *log)
+{
+    if ((o->mtp == NULL) ||
+        read_mtp(o->mtp, &o->mtp_tokens, &o->mtp_millionths)) {
+        return PL_OK;
+    }
+    pl_log(log, PL_LOG_ERROR,
+           "option --mtp: cannot use '%.80s'; expected 1 to 16 drafted tokens "
+           "and the share of them that is right, from 0 to 1, such as 2:0.8",
+           o->mtp);
+    return PL_ERR_ARGUMENT;
+}
+
 pl_status_t pl_options_check(pl_options_t *options, const pl_log_t *log)
 {
     const pl_options_t *o = options;
@@ -446,6 +489,7 @@ pl_status_t pl_options_check(pl_options_t *options, const pl_log_t *log)
 
     PL_TRY(check_executor(options, log));
     PL_TRY(check_times(options, log));
+    PL_TRY(check_mtp(options, log));
     PL_TRY(pl_options_check_ranks(o, log));
     PL_TRY(check_hardware(o, log));
     lanes = o->ranks - o->decode_ranks;

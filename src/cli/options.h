@@ -67,6 +67,7 @@ enum {
 enum { PL_OPT_TIER_DEVICE, PL_OPT_TIER_HOST };
 enum { PL_OPT_WEIGHTS_FP8, PL_OPT_WEIGHTS_BF16 };
 enum { PL_OPT_MATERIALIZE_FIRST, PL_OPT_MATERIALIZE_AHEAD };
+enum { PL_OPT_MTP_KEPT, PL_OPT_MTP_LOST };
 enum { PL_OPT_VERIFY_OFF, PL_OPT_VERIFY_DIGEST, PL_OPT_VERIFY_FULL };
 
 typedef struct pl_options {
@@ -139,6 +140,8 @@ typedef struct pl_options {
     int64_t mem_billionths; /* of a GPU's memory */
     int32_t weight_dtype;   /* PL_OPT_WEIGHTS_ */
     int64_t mtp_layers;
+    char *mtp;       /* drafted tokens, and the share that is right */
+    int32_t mtp_kv;  /* PL_OPT_MTP_ */
     int64_t context; /* tokens */
 
     /* instances */
@@ -197,6 +200,7 @@ typedef struct pl_options {
     int64_t slo_ttft_ns, slo_tpot_ns, slo_e2e_ns; /* of slo_text; 0: no limit */
     /* The same of snapshot_every: one of them is > 0 if it is given. */
     int64_t snapshot_every_requests, snapshot_every_ns;
+    int32_t mtp_tokens, mtp_millionths; /* of mtp; 0: none */
     /* In place of those of --calibrate, while they are looked for; 0: not. */
     int64_t prefill_millionths, decode_millionths;
 } pl_options_t;

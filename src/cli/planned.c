@@ -109,15 +109,16 @@ static pl_status_t derive(const pl_options_t *o, const pl_log_t *log,
     pl_measured_t measured   = {0};
     pl_engine_config_t *e    = &params->engine;
     pl_costs_params_t derive = {
-        .model      = model,
-        .hardware   = &hardware,
-        .measured   = &measured,
-        .n_prefill  = e->n_prefill,
-        .n_decode   = e->n_decode,
-        .decode_tp  = gpus->home,
-        .replicated = e->ownership.kind == PL_OWNERSHIP_REPLICATED,
-        .ahead      = o->materialize == PL_OPT_MATERIALIZE_AHEAD,
-        .kv_dtype   = (pl_kv_dtype_t)o->kv_dtype,
+        .model        = model,
+        .hardware     = &hardware,
+        .measured     = &measured,
+        .n_prefill    = e->n_prefill,
+        .n_decode     = e->n_decode,
+        .decode_tp    = gpus->home,
+        .draft_tokens = o->mtp_tokens,
+        .replicated   = e->ownership.kind == PL_OWNERSHIP_REPLICATED,
+        .ahead        = o->materialize == PL_OPT_MATERIALIZE_AHEAD,
+        .kv_dtype     = (pl_kv_dtype_t)o->kv_dtype,
         .weight_dtype =
             o->weight_dtype == PL_OPT_WEIGHTS_FP8 ? PL_F8_E4M3 : PL_BF16};
     pl_store_layout_t layout =
@@ -135,8 +136,9 @@ static pl_status_t derive(const pl_options_t *o, const pl_log_t *log,
     if (o->executor == PL_OPT_EXECUTOR_COST) {
         params->layout = layout;
     }
-    e->page_bytes =
-        pl_size_page_bytes(model, derive.kv_dtype, e->page_tokens, 0);
+    e->page_bytes = pl_size_page_bytes(
+        model, derive.kv_dtype, e->page_tokens,
+        (o->mtp_tokens > 0) && (o->mtp_kv == PL_OPT_MTP_KEPT) ? 1 : 0);
     return pl_costs_derive(&derive, &e->costs);
 }
 

@@ -62,8 +62,10 @@ pl_status_t pl_run_storage_sizes(pl_run_storage_t *storage,
 {
     const pl_options_t *o      = &storage->cli->options;
     pl_engine_config_t *engine = &params->engine;
-    int64_t page_bytes         = pl_run_page_bytes(params);
     bool cost                  = o->executor == PL_OPT_EXECUTOR_COST;
+    int64_t page_bytes = cost && (engine->page_bytes > 0) /* as planned */
+                             ? engine->page_bytes
+                             : pl_run_page_bytes(params);
 
     engine->prefetch                  = (pl_prefetch_t)o->prefetch_policy;
     engine->prefetch_threshold_tokens = (int32_t)o->prefetch_threshold;

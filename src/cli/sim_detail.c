@@ -122,6 +122,16 @@ static pl_status_t print_balance(const pl_detail_t *d)
     return pl_report_table(table);
 }
 
+static void print_drafts(const pl_engine_counters_t *c)
+{
+    if (c->drafted_tokens > 0) {
+        printf("Drafted: %" PRId64 " tokens, of which %" PRId64
+               " were right (%.2f %%).\n",
+               c->drafted_tokens, c->accepted_tokens,
+               100 * share(c->accepted_tokens, c->drafted_tokens));
+    }
+}
+
 static void print_rest(const pl_cli_t *cli, const pl_metrics_t *m,
                        const pl_detail_t *d)
 {
@@ -151,6 +161,7 @@ pl_status_t pl_detail_print(const pl_cli_t *cli, const pl_outcome_t *outcome,
     PL_TRY(print_links(outcome));
     PL_TRY(print_hits(metrics, detail));
     PL_TRY(print_balance(detail));
+    print_drafts(&outcome->counters);
     print_rest(cli, metrics, detail);
     return PL_OK;
 }
@@ -186,6 +197,11 @@ void pl_detail_json(json_object *object, const pl_cli_t *cli,
     char key[64];
 
     add_itl(object, &detail->itl);
+    if (cli->options.mtp_tokens > 0) {
+        pl_json_integer(object, "spec_decode_draft_tokens", c->drafted_tokens);
+        pl_json_integer(object, "spec_decode_accepted_tokens",
+                        c->accepted_tokens);
+    }
     if (cli->options.slo_text != NULL) {
         pl_json_integer(object, "good_completed", detail->n_good);
         pl_json_real(object, "request_goodput",

@@ -28,6 +28,8 @@ static void add_counters(const pl_engine_counters_t *from,
     sum->idle_ticks += from->idle_ticks;
     sum->chunks += from->chunks;
     sum->decode_steps += from->decode_steps;
+    sum->drafted_tokens += from->drafted_tokens;
+    sum->accepted_tokens += from->accepted_tokens;
     sum->prefill_tokens += from->prefill_tokens;
     sum->sends += from->sends;
     sum->send_pages += from->send_pages;

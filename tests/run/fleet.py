@@ -138,6 +138,34 @@ class Fleet(Base):
                          "--decode-pages", "unlimited")
         self.assertEqual(more["mean_wait_home_ms"], 0)
 
+    def test_drafts(self):
+        """A step makes a token and what was right of its draft."""
+        shape = (*TRACE, *GLM, "--prefill", "2x8", "--decode", "1x8",
+                 "--decode-pages", "unlimited")
+        usual = self.json(*shape)
+        said = {mtp: self.json(*shape, "--mtp", mtp)
+                for mtp in ("3:1", "2:0.8", "1:0")}
+        lost = self.json(*shape, "--mtp", "2:0.8", "--mtp-kv", "lost")
+        for one in (*said.values(), lost):
+            steps = sum(i["decode_steps"] for i in one["instances"])
+            self.assertEqual(steps + one["spec_decode_accepted_tokens"],
+                             one["total_output_tokens"] - one["completed"])
+        self.assertLess(said["3:1"]["mean_tpot_ms"],
+                        said["2:0.8"]["mean_tpot_ms"])
+        self.assertLess(said["2:0.8"]["mean_tpot_ms"], usual["mean_tpot_ms"])
+        self.assertLess(usual["mean_tpot_ms"], said["1:0"]["mean_tpot_ms"])
+        # of two drafts 0.8 + 0.8 * 0.8 are right; without the prompt's KV less
+        rate, less = (one["spec_decode_accepted_tokens"] /
+                      one["spec_decode_draft_tokens"]
+                      for one in (said["2:0.8"], lost))
+        self.assertAlmostEqual(rate, 0.72, 2)
+        self.assertLess(less, 0.7)
+        # pages have the drafting layer's KV, or not
+        sent = [sum(i["sent_bytes"] for i in one["instances"])
+                for one in (usual, lost, said["2:0.8"])]
+        self.assertEqual(sent[0], sent[1])
+        self.assertGreater(sent[2], 1.01 * sent[0])
+
     def test_goodput_by_gpu(self):
         said = self.json(*TRACE, "--prefill", "2x8", "--decode", "2x8",
                          "--slo", "ttft:1s,tpot:30ms")

@@ -14,6 +14,14 @@ check --hardware H200 --model GLM-5.2 --kv-dtype fp8 --calibrate nothing
 echo '{"bench": "lanes", "take_ns": 3}' >lanes.json
 check --hardware H200 --model GLM-5.2 --kv-dtype fp8 --calibrate lanes.json
 check --slo ttft:2
+check --mtp 2
+check --mtp 0:0.5
+check --mtp 17:0.5
+check --mtp 2:1.000001
+check --mtp 2:.5
+check --mtp 2:0.
+check --mtp 2:0.5x
+check --mtp-kv lost --log-level warn
 check --cp 128
 check --comm local
 check --model GLM-5.2 --log-level warn
