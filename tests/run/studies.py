@@ -74,6 +74,63 @@ class Lanes(Script):
         self.table("lane_study.py", self.program, "no-such-file", status=1)
 
 
+class Routing(Script):
+    """Ten caches or one, by router."""
+
+    def study(self, trace, *args):
+        """{(caches, router): (hit rate, busiest, GPU s, TTFT)}"""
+        names = ("hit rate", "busiest instance", "prefill, GPU s", "TTFT, s")
+        rows = self.table("routing_study.py", self.program, trace, *args)
+        return {(row["caches"], row["router"]): tuple(
+            None if row[name] == "-" else float(row[name].rstrip(" %"))
+            for name in names) for row in rows}
+
+    def test_shape(self):
+        """Whoever looks at prefixes hits more, one cache most; what is hit is
+        not computed; one request alone makes best-prefix send all to one."""
+        trace = os.path.join(os.path.dirname(pl.SLICE),
+                             "mooncake_toolagent_slice.jsonl")
+        said = self.study(trace, "--instances", "4", "--tokens", "200000")
+        self.assertNotIn(("local", "published"), said)
+        rate = {key: value[0] for key, value in said.items()}
+        for router in ("random", "round-robin", "least-loaded"):
+            self.assertLess(rate["local", router], rate["local", "best-prefix"])
+        self.assertEqual(max(rate, key=rate.get), ("global", "-"))
+        by_rate = sorted(said, key=rate.get)
+        spent = [said[key][2] for key in by_rate]
+        self.assertEqual(spent, sorted(spent, reverse=True))
+        self.assertLess(said["local", "best-prefix"][1], 40)
+        trap = said["local, the first alone", "best-prefix"]
+        fair = said["local, the first alone", "prefix+load"]
+        self.assertGreater(trap[1], 80)
+        self.assertLess(fair[1], 40)
+        self.assertGreater(trap[3], 2 * fair[3])
+
+    @unittest.skipIf(pl.conversation_trace() is None,
+                     "no conversation_trace.jsonl (see Capacity)")
+    def test_beside_published(self):
+        """As a model without time has it, written apart from this."""
+        said = self.study(pl.conversation_trace())
+        for key, rate in {("local", "random"): 0.102,
+                          ("local", "round-robin"): 0.106,
+                          ("local", "best-prefix"): 0.366,
+                          ("local, the first alone", "best-prefix"): 0.139,
+                          ("global", "-"): 0.366}.items():
+            self.assertLess(abs(said[key][0] - rate), 0.006, key)
+        self.assertEqual(said["local, the first alone", "best-prefix"][1], 100)
+        self.assertLess(said["local", "best-prefix"][1], 11)
+        # published: global hits 2.2 times as much, and takes 0.76 of the time
+        local = said["local", "round-robin"]
+        self.assertGreater(said["global", "-"][0], 2.2 * local[0])
+        self.assertLess(abs(said["global", "-"][2] / local[2] - 0.76), 0.06)
+        self.assertLess(abs(said["global", "-"][0] -
+                            said["global", "published"][0]), 0.015)
+
+    def test_what_sim_refuses_is_told(self):
+        self.table("routing_study.py", self.program, pl.SLICE, "--tokens",
+                   "1000", status=1)
+
+
 @unittest.skipIf(pl.conversation_trace() is None,
                  "no conversation_trace.jsonl; set PAGELANE_SHARED to a folder "
                  "that has traces/mooncake/conversation_trace.jsonl")
