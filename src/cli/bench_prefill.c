@@ -42,8 +42,9 @@ static pl_status_t parse_ownership(bench_t *bench)
     bool both        = strcmp(text, "both") == 0;
 
     bench->n_ownerships = both ? 2 : 1;
-    if (pl_ownership_parse(both ? "zigzag" : text, &bench->ownerships[0]) !=
-        PL_OK) {
+    if ((pl_ownership_parse(both ? "zigzag" : text, &bench->ownerships[0]) !=
+         PL_OK) ||
+        (bench->ownerships[0].kind == PL_OWNERSHIP_LAYER)) {
         return refuse(bench, "option --ownership: expected zigzag, "
                              "round-robin, interleave:K with K of at least 1, "
                              "replicated, or both");

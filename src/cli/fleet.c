@@ -108,9 +108,7 @@ static pl_status_t fill_run(fleeting_t *f, const pl_fleet_shape_t *shape)
                               (int32_t)o->stamp_row_bytes, 0);
     f->run.log = &f->cli->log;
     PL_TRY(pl_cli_plan(o, &f->cli->log, &gpus, &f->model, &f->run));
-    if (f->run.engine.page_bytes == 0) {
-        f->run.engine.page_bytes = pl_run_page_bytes(&f->run);
-    }
+    pl_run_settle_bytes(&f->run, &f->run.engine);
     return pl_run_storage_sizes(&storage, &f->run);
 }
 

@@ -426,8 +426,10 @@ static const pl_option_t OPTIONS[] = {
      .unit     = "rule",
      .help     = "Which rank computes and keeps a page: zigzag, round-robin or "
                  "interleave:K (runs of K pages in turn). With replicated every "
-                 "rank keeps all pages; they are computed as with zigzag. "
-                 "`bench prefill` takes both: zigzag beside replicated.",
+                 "rank keeps all pages, with layer (`sim` and `sweep` alone) a "
+                 "run of layers of all pages; they are computed as with zigzag "
+                 "(docs/ownership.md). `bench prefill` takes both: zigzag "
+                 "beside replicated.",
      .verbs    = PLANS | PREFILL,
      .recorded = true,
      AT(ownership_text)},

@@ -196,8 +196,15 @@ static pl_status_t check_ownership(pl_options_t *o, const pl_log_t *log)
     if (pl_ownership_parse(o->ownership_text, &o->ownership) != PL_OK) {
         pl_log(log, PL_LOG_ERROR,
                "option --ownership: cannot use '%.80s'; expected zigzag, "
-               "round-robin, interleave:K with K of at least 1, or replicated",
+               "round-robin, interleave:K with K of at least 1, replicated, or "
+               "layer",
                o->ownership_text);
+        return PL_ERR_ARGUMENT;
+    }
+    if ((o->ownership.kind == PL_OWNERSHIP_LAYER) && !o->simulates) {
+        pl_log(log, PL_LOG_ERROR,
+               "option --ownership layer: a run moves whole pages; simulate it "
+               "with pagelane sim, or give another rule");
         return PL_ERR_ARGUMENT;
     }
     return PL_OK;

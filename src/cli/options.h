@@ -193,6 +193,8 @@ typedef struct pl_options {
     int32_t log_level; /* pl_log_level_t */
     char *config;
 
+    /* Not an option: no bytes are to be moved.  Set before the check. */
+    bool simulates;
     /* Not options: what pl_options_check made of ownership_text and
      * events_text. */
     pl_ownership_t ownership;

@@ -116,13 +116,14 @@ static pl_status_t derive(const pl_options_t *o, const pl_log_t *log,
         .n_decode     = e->n_decode,
         .decode_tp    = gpus->home,
         .draft_tokens = o->mtp_tokens,
-        .replicated   = e->ownership.kind == PL_OWNERSHIP_REPLICATED,
+        .ownership    = e->ownership.kind,
         .ahead        = o->materialize == PL_OPT_MATERIALIZE_AHEAD,
         .kv_dtype     = (pl_kv_dtype_t)o->kv_dtype,
         .weight_dtype =
             o->weight_dtype == PL_OPT_WEIGHTS_FP8 ? PL_F8_E4M3 : PL_BF16};
     pl_store_layout_t layout =
         pl_model_layout(model, derive.kv_dtype, e->page_tokens);
+    int32_t drafts = 0; /* layers of them that are kept */
 
     PL_TRY(pl_cli_read_hardware(o->hardware, log, &hardware));
     if (o->calibrate != NULL) {
@@ -136,9 +137,14 @@ static pl_status_t derive(const pl_options_t *o, const pl_log_t *log,
     if (o->executor == PL_OPT_EXECUTOR_COST) {
         params->layout = layout;
     }
-    e->page_bytes = pl_size_page_bytes(
-        model, derive.kv_dtype, e->page_tokens,
-        (o->mtp_tokens > 0) && (o->mtp_kv == PL_OPT_MTP_KEPT) ? 1 : 0);
+    drafts = (o->mtp_tokens > 0) && (o->mtp_kv == PL_OPT_MTP_KEPT) ? 1 : 0;
+    e->page_bytes =
+        pl_size_page_bytes(model, derive.kv_dtype, e->page_tokens, drafts);
+    e->rank_page_bytes =
+        e->ownership.kind == PL_OWNERSHIP_LAYER
+            ? pl_size_run_bytes(model, derive.kv_dtype, e->page_tokens, drafts,
+                                e->n_prefill)
+            : e->page_bytes;
     return pl_costs_derive(&derive, &e->costs);
 }
 

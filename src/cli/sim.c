@@ -11,10 +11,11 @@ static void make_run(pl_cli_t *run)
 {
     pl_options_t *o = &run->options;
 
-    o->executor = PL_OPT_EXECUTOR_COST;
-    o->comm     = PL_OPT_COMM_LOCAL;
-    o->ranks    = (o->cp == 0 ? 1 : o->cp) + o->decode_ranks;
-    run->world  = (pl_cli_world_t){.size = 1};
+    o->executor  = PL_OPT_EXECUTOR_COST;
+    o->simulates = true;
+    o->comm      = PL_OPT_COMM_LOCAL;
+    o->ranks     = (o->cp == 0 ? 1 : o->cp) + o->decode_ranks;
+    run->world   = (pl_cli_world_t){.size = 1};
 }
 
 static pl_status_t check(pl_options_t *o, const pl_log_t *log)

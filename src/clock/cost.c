@@ -94,8 +94,8 @@ typedef struct load {
     int64_t expert_rows; /* of all GPUs that share the experts */
     /* so many times so many tokens to look back on, and to attend to */
     int64_t times, context, keys;
-    int64_t view;   /* tokens */
-    bool is_scored; /* is there more context than top-k takes anyway? */
+    int64_t view, before; /* tokens */
+    bool is_scored;       /* is there more context than top-k takes anyway? */
 } load_t;
 
 /* (1 - take/n)^tries in 2^32nds, by squaring. */
@@ -147,7 +147,8 @@ static int64_t part_ns(const pl_costs_t *costs, const pl_cost_rate_t *rate,
     ns = load->rows * rate->row_ps / 1000 +
          load->times * (rate->context_ps * load->context / 1024 / 1000) +
          load->times * (rate->key_ps * load->keys / 1024 / 1000) +
-         rate->view_ps * load->view / 1024 / 1000;
+         rate->view_ps * load->view / 1024 / 1000 +
+         rate->before_ps * load->before / 1024 / 1000;
     return rate->step_ns + (ns > least ? ns : least);
 }
 
@@ -221,6 +222,7 @@ int64_t pl_cost_chunk_ns(const pl_costs_t *costs, int n_ranks, int32_t n_before,
                      .context     = (int64_t)n_before + n_tokens / 2,
                      .keys        = mean_keys(n_before, n_tokens, costs->topk),
                      .view        = view,
+                     .before      = n_before,
                      .is_scored   = view > costs->topk};
 
     return sum_parts(costs, costs->prefill, &load, parts_ns);

@@ -55,6 +55,7 @@ typedef struct pl_cost_rate {
     int64_t context_ps; /* per row and 1,024 tokens that it looks back on */
     int64_t key_ps;     /* per row and 1,024 tokens that it attends to */
     int64_t view_ps;    /* per 1,024 tokens of the request, whatever the rows */
+    int64_t before_ps;  /* per 1,024 of these that were there before the step */
 } pl_cost_rate_t;
 
 typedef struct pl_costs {

@@ -236,7 +236,10 @@ pl_status_t pl_engine_open(const pl_engine_config_t *config,
     if (engine == NULL) {
         return PL_ERR_MEMORY;
     }
-    engine->config    = *config;
+    engine->config = *config;
+    if (config->rank_page_bytes == 0) {
+        engine->config.rank_page_bytes = config->page_bytes;
+    }
     engine->source    = *source;
     engine->inject    = inject;
     engine->events    = events;

@@ -99,8 +99,9 @@ typedef struct pl_engine_config {
     uint64_t seed;       /* of explore */
     pl_costs_t costs;
     int64_t page_bytes; /* of one page, all layers and stores: for the costs */
-    pl_mtp_t mtp;       /* of an executor that makes no tokens of its own */
-    pl_role_t role;     /* WHOLE without a port */
+    int64_t rank_page_bytes; /* of these, what a rank keeps; 0: all */
+    pl_mtp_t mtp;   /* of an executor that makes no tokens of its own */
+    pl_role_t role; /* WHOLE without a port */
     const struct pl_engine_port *port; /* borrowed; NULL: it takes its requests
                                           itself, and nobody is told */
 } pl_engine_config_t;

@@ -335,24 +335,43 @@ int64_t pl_ops_next_end(const pl_engine_t *engine)
     return next;
 }
 
-int32_t pl_ops_busiest_lane(const pl_engine_t *engine, const pl_owner_t *owners,
-                            const pl_page_t *pages, int32_t n)
+/* A page is sent by one rank, or by all, each with its layers; where transfers
+ * share the home's link, or leave for elsewhere, the bytes of all count. */
+int64_t pl_ops_send_bytes(const pl_engine_t *engine, const pl_page_t *pages,
+                          int32_t n)
+{
+    const pl_engine_config_t *config = &engine->config;
+    int32_t count[PL_MAX_RANKS]      = {0};
+    int32_t most                     = 0;
+
+    if (config->costs.pd_shares || (config->role == PL_ROLE_PREFILL)) {
+        return n * config->page_bytes;
+    }
+    if (config->ownership.kind == PL_OWNERSHIP_LAYER) {
+        return n * config->rank_page_bytes;
+    }
+    for (int32_t i = 0; i < n; i++) {
+        pl_owner_t rank = pl_page_owner(pages[i], config->n_prefill);
+
+        count[rank]++;
+        most = count[rank] > most ? count[rank] : most;
+    }
+    return most * config->page_bytes;
+}
+
+/* ---- copies that the cache controller asks for ---- */
+
+static int32_t busiest_lane(const pl_owner_t *owners, int32_t n)
 {
     int32_t count[PL_MAX_RANKS] = {0};
     int32_t most                = 0;
 
     for (int32_t i = 0; i < n; i++) {
-        pl_owner_t owner =
-            owners != NULL ? owners[i]
-                           : pl_page_owner(pages[i], engine->config.n_prefill);
-
-        count[owner]++;
-        most = count[owner] > most ? count[owner] : most;
+        count[owners[i]]++;
+        most = count[owners[i]] > most ? count[owners[i]] : most;
     }
     return most;
 }
-
-/* ---- copies that the cache controller asks for ---- */
 
 static void count_lanes(int64_t *pages, const pl_owner_t *owners, int32_t n)
 {
@@ -364,11 +383,10 @@ static void count_lanes(int64_t *pages, const pl_owner_t *owners, int32_t n)
 static pl_status_t add_copy(pl_engine_t *engine, const pl_hicache_copy_t *copy,
                             int64_t *id_p)
 {
-    size_t n       = (size_t)copy->n_pages;
-    pl_link_t link = copy->load ? PL_LINK_H2D : PL_LINK_D2H;
-    pl_op_t op     = {0};
-    int32_t busiest =
-        pl_ops_busiest_lane(engine, copy->owners, NULL, copy->n_pages);
+    size_t n        = (size_t)copy->n_pages;
+    pl_link_t link  = copy->load ? PL_LINK_H2D : PL_LINK_D2H;
+    pl_op_t op      = {0};
+    int32_t busiest = busiest_lane(copy->owners, copy->n_pages);
 
     count_lanes(copy->load ? engine->counters.load_pages
                            : engine->counters.backup_pages,
@@ -387,7 +405,7 @@ static pl_status_t add_copy(pl_engine_t *engine, const pl_hicache_copy_t *copy,
     }
     PL_TRY(pl_plan_add(engine, op, id_p));
     return pl_ops_start(engine, &op, *id_p, link,
-                        busiest * engine->config.page_bytes);
+                        busiest * engine->config.rank_page_bytes);
 }
 
 int64_t pl_ops_copy(void *context, const pl_hicache_copy_t *copy)

@@ -230,9 +230,9 @@ void pl_ops_forget(pl_engine_t *engine, int64_t id);
 PL_MUST_CHECK pl_status_t pl_ops_list_due(pl_engine_t *engine);
 /* When the next one ends, INT64_MAX if none is under way. */
 int64_t pl_ops_next_end(const pl_engine_t *engine);
-/* The most pages that one lane has among owners (NULL: of pages). */
-int32_t pl_ops_busiest_lane(const pl_engine_t *engine, const pl_owner_t *owners,
-                            const pl_page_t *pages, int32_t n);
+/* Bytes that a transfer of these pages to decode counts for. */
+int64_t pl_ops_send_bytes(const pl_engine_t *engine, const pl_page_t *pages,
+                          int32_t n);
 /* The callback of the cache controller. */
 int64_t pl_ops_copy(void *context, const pl_hicache_copy_t *copy);
 /* Note pages for the plan's `freed` list. */

@@ -34,15 +34,15 @@ pl_status_t pl_storage_open_for(pl_engine_t *engine)
 {
     const pl_engine_config_t *config = &engine->config;
     int n_lanes                      = pl_engine_lanes(engine);
-    int32_t shares                   = n_lanes == 1 ? config->n_prefill : 1;
-    pl_storage_params_t params       = {
-              .n_lanes        = n_lanes,
-              .n_ranks        = config->n_prefill,
-              .pages_per_lane = engine->storage_pages * shares,
-              .bound          = config->storage_bound,
-              .read_only      = config->storage_read_only,
-              .start          = config->storage_start,
-              .events         = {take_event, engine},
+    int shares = pl_ownership_shares(config->ownership, config->n_prefill);
+    pl_storage_params_t params = {
+        .n_lanes        = n_lanes,
+        .n_ranks        = shares,
+        .pages_per_lane = engine->storage_pages * (shares / n_lanes),
+        .bound          = config->storage_bound,
+        .read_only      = config->storage_read_only,
+        .start          = config->storage_start,
+        .events         = {take_event, engine},
     };
 
     engine->config.storage_start = NULL;
@@ -60,7 +60,7 @@ pl_status_t pl_storage_open_for(pl_engine_t *engine)
 /* ---- operations ---- */
 
 /* Bytes of the rank that moves the most: a page is written by the rank whose
- * share it lies in, and read by those who hold its lane. */
+ * share it lies in, or by all, and read by those who hold its lane. */
 static int64_t busiest_bytes(const pl_engine_t *engine,
                              const pl_hicache_io_t *io)
 {
@@ -73,7 +73,7 @@ static int64_t busiest_bytes(const pl_engine_t *engine,
         count[rank]++;
         most = count[rank] > most ? count[rank] : most;
     }
-    return most * engine->config.page_bytes;
+    return most * engine->config.rank_page_bytes;
 }
 
 static pl_status_t count_prefetched(pl_engine_t *engine,
@@ -262,8 +262,8 @@ bool pl_prefetch_passed(const pl_engine_t *engine, int32_t request, int32_t n)
 static pl_status_t fetch_for(pl_engine_t *engine, int32_t request, bool *ok_p)
 {
     const pl_live_t *live = &engine->live[request];
-    int32_t end = (live->prompt_tokens - 1) / engine->config.page_tokens;
-    int32_t least          = least_worth_it(engine);
+    int32_t end   = (live->prompt_tokens - 1) / engine->config.page_tokens;
+    int32_t least = least_worth_it(engine);
     pl_hicache_want_t want = {0};
     int32_t rest;
 

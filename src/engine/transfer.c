@@ -51,7 +51,6 @@ pl_status_t pl_transfer_send(pl_engine_t *engine, int32_t request, bool last)
         live->computed_tokens - live->sent_pages * engine->config.page_tokens;
     pl_op_t op = {0};
     int64_t id = 0;
-    int32_t n_counted;
 
     if (live->send_failed) {
         return PL_OK; /* what is computed serves the cache alone */
@@ -66,12 +65,9 @@ pl_status_t pl_transfer_send(pl_engine_t *engine, int32_t request, bool last)
     op.home        = -1;
     op.last        = last;
     PL_TRY(keep_pages(engine, live, from, &op));
-    n_counted = engine->config.costs.pd_shares || is_elsewhere(engine)
-                    ? op.n_pages
-                    : pl_ops_busiest_lane(engine, NULL, op.pages, op.n_pages);
     PL_TRY(pl_plan_add(engine, op, &id));
     PL_TRY(pl_ops_start(engine, &op, id, PL_LINK_PD,
-                        n_counted * engine->config.page_bytes));
+                        pl_ops_send_bytes(engine, op.pages, op.n_pages)));
     live->sent_pages = (int32_t)live->pages.n;
     live->sends_under_way++;
     return emit_send(engine, &op, id);

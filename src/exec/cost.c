@@ -25,6 +25,11 @@ static bool counts(const cost_t *cost, int rank)
     return (cost->params.rank < 0) || (cost->params.rank == rank);
 }
 
+static bool has_one_lane(const cost_t *cost)
+{
+    return cost->params.replicated || cost->params.by_layers;
+}
+
 /* Does each prefill rank that replicates do it? */
 static bool is_copy(const pl_op_t *op)
 {
@@ -32,7 +37,15 @@ static bool is_copy(const pl_op_t *op)
            (op->kind == PL_OP_FETCH);
 }
 
-/* Who moves page i of an operation; of a copy where ranks replicate: all. */
+/* Does every prefill rank move all pages of it, or its layers of them? */
+static bool moves_on_all(const cost_t *cost, const pl_op_t *op)
+{
+    return (has_one_lane(cost) && is_copy(op)) ||
+           (cost->params.by_layers &&
+            ((op->kind == PL_OP_STORE) || (op->kind == PL_OP_SEND)));
+}
+
+/* Else who moves page i of an operation. */
 static int mover(const cost_t *cost, const pl_op_t *op, int32_t i)
 {
     switch (op->kind) {
@@ -59,7 +72,7 @@ static int64_t note_movers(const cost_t *cost, const pl_op_t *op, int32_t i,
     int rank  = mover(cost, op, i);
     int64_t n = 0;
 
-    if (!cost->params.replicated || !is_copy(op)) {
+    if (!moves_on_all(cost, op)) {
         if (rank < cost->params.n_prefill) {
             moves[rank] = true;
         }
@@ -69,7 +82,7 @@ static int64_t note_movers(const cost_t *cost, const pl_op_t *op, int32_t i,
         moves[rank] = true;
         n += counts(cost, rank) ? 1 : 0;
     }
-    return n;
+    return cost->params.by_layers ? 1 : n;
 }
 
 /* Do any of the ranks that this executor stands for, and that move pages of it,
@@ -133,10 +146,10 @@ static uint64_t unread_of_rank(const cost_t *cost, const cost_op_t *op,
     int32_t at = 0;
 
     for (int32_t i = 0; i < op->n_pages; i++) {
-        n += cost->params.replicated || (op->readers[i] == rank) ? 1 : 0;
+        n += has_one_lane(cost) || (op->readers[i] == rank) ? 1 : 0;
     }
     for (int32_t i = 0; i < op->n_pages; i++) {
-        if (cost->params.replicated || (op->readers[i] == rank)) {
+        if (has_one_lane(cost) || (op->readers[i] == rank)) {
             if (at++ == n / 2) {
                 return UINT64_C(1) << i;
             }
@@ -189,8 +202,7 @@ static pl_status_t cost_settle(pl_executor_t *self, const pl_plan_t *plan,
 
 static int32_t slot_of(const cost_t *cost, pl_page_t page)
 {
-    return pl_page_slot(page,
-                        cost->params.replicated ? 1 : cost->params.n_prefill);
+    return pl_page_slot(page, has_one_lane(cost) ? 1 : cost->params.n_prefill);
 }
 
 /* Page i of an operation, from where to where: as a rank that moves it does. */

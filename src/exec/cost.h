@@ -15,6 +15,8 @@ typedef struct pl_cost_params {
     int rank; /* -1: one executor stands for all ranks */
     int n_ranks, n_prefill;
     bool replicated; /* every prefill rank moves all pages of a copy */
+    bool by_layers;  /* every prefill rank moves its layers of all pages, which
+                        count once; rank is -1 */
     int32_t page_tokens;
     int64_t page_bytes;  /* all layers and stores */
     int64_t row_bytes;   /* all layers and stores */

@@ -54,6 +54,22 @@ int64_t pl_run_page_bytes(const pl_run_params_t *params)
     return (int64_t)pl_store_page_bytes(&layout);
 }
 
+void pl_run_settle_bytes(const pl_run_params_t *params,
+                         pl_engine_config_t *engine)
+{
+    pl_store_layout_t layout = layout_of(params, 0);
+
+    if (engine->page_bytes == 0) {
+        engine->page_bytes = (int64_t)pl_store_page_bytes(&layout);
+    }
+    if (engine->rank_page_bytes == 0) {
+        engine->rank_page_bytes =
+            engine->ownership.kind == PL_OWNERSHIP_LAYER
+                ? (int64_t)pl_store_run_bytes(&layout, engine->n_prefill)
+                : engine->page_bytes;
+    }
+}
+
 static int64_t row_bytes(const pl_store_layout_t *layout)
 {
     int64_t bytes = 0;
@@ -87,6 +103,13 @@ static pl_status_t check_params(const pl_run_params_t *params,
         pl_log(log, PL_LOG_ERROR,
                "executor model needs a model: give --model, or --executor "
                "stamp");
+        return PL_ERR_ARGUMENT;
+    }
+    if (!is_cost(params) && (engine->ownership.kind == PL_OWNERSHIP_LAYER)) {
+        pl_log(log, PL_LOG_ERROR,
+               "executor %s moves whole pages: --ownership layer is for "
+               "simulations; give another rule, or use pagelane sim",
+               params->executor);
         return PL_ERR_ARGUMENT;
     }
     if (!is_cost(params) && ((engine->device_pages == PL_PAGES_UNLIMITED) ||
@@ -245,9 +268,7 @@ static pl_status_t open_engine(run_rank_t *run)
     pl_event_sink_t events        = {0};
     pl_status_t status;
 
-    if (config.page_bytes == 0) {
-        config.page_bytes = pl_run_page_bytes(params);
-    }
+    pl_run_settle_bytes(params, &config);
     if (params->events != NULL) {
         events = params->events(params->events_context, run->rank);
     }
@@ -261,16 +282,18 @@ static pl_status_t open_engine(run_rank_t *run)
 
 static pl_status_t open_cost(run_rank_t *run)
 {
-    pl_store_layout_t layout = layout_of(run->params, 0);
-    pl_cost_params_t params  = {
-         .rank    = run->comm == NULL ? -1 : run->rank,
-         .n_ranks = run->params->engine.n_prefill + run->params->engine.n_decode,
-         .n_prefill   = run->params->engine.n_prefill,
-         .replicated  = pl_engine_lanes(run->engine) == 1,
-         .page_tokens = layout.page_tokens,
-         .page_bytes  = (int64_t)pl_store_page_bytes(&layout),
-         .row_bytes   = row_bytes(&layout),
-         .inject      = &run->inject};
+    pl_store_layout_t layout  = layout_of(run->params, 0);
+    pl_ownership_kind_t owner = run->params->engine.ownership.kind;
+    pl_cost_params_t params   = {
+          .rank    = run->comm == NULL ? -1 : run->rank,
+          .n_ranks = run->params->engine.n_prefill + run->params->engine.n_decode,
+          .n_prefill   = run->params->engine.n_prefill,
+          .replicated  = owner == PL_OWNERSHIP_REPLICATED,
+          .by_layers   = owner == PL_OWNERSHIP_LAYER,
+          .page_tokens = layout.page_tokens,
+          .page_bytes  = (int64_t)pl_store_page_bytes(&layout),
+          .row_bytes   = row_bytes(&layout),
+          .inject      = &run->inject};
 
     return pl_cost_open(&params, &run->executor);
 }

@@ -128,5 +128,9 @@ pl_store_layout_t pl_run_layout(const pl_run_params_t *params);
 
 /* Bytes of one page in all layers and stores, as the cost model counts it. */
 int64_t pl_run_page_bytes(const pl_run_params_t *params);
+/* As it counts for the engine where nothing else was said (0): page_bytes, and
+ * what a rank keeps of them. */
+void pl_run_settle_bytes(const pl_run_params_t *params,
+                         pl_engine_config_t *engine);
 
 #endif /* PL_EXEC_RUN_H */

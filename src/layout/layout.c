@@ -54,6 +54,9 @@ pl_status_t pl_ownership_parse(const char *text, pl_ownership_t *rule_p)
     } else if (strcmp(text, "replicated") == 0) {
         rule.kind  = PL_OWNERSHIP_REPLICATED;
         rule.width = 0;
+    } else if (strcmp(text, "layer") == 0) {
+        rule.kind  = PL_OWNERSHIP_LAYER;
+        rule.width = 0;
     } else if (strncmp(text, prefix, sizeof(prefix) - 1) == 0) {
         if (!parse_width(text + sizeof(prefix) - 1, &rule.width)) {
             return PL_ERR_ARGUMENT;
@@ -71,6 +74,8 @@ void pl_ownership_text(pl_ownership_t rule, char *buffer)
         snprintf(buffer, PL_OWNERSHIP_TEXT_BYTES, "zigzag");
     } else if (rule.kind == PL_OWNERSHIP_REPLICATED) {
         snprintf(buffer, PL_OWNERSHIP_TEXT_BYTES, "replicated");
+    } else if (rule.kind == PL_OWNERSHIP_LAYER) {
+        snprintf(buffer, PL_OWNERSHIP_TEXT_BYTES, "layer");
     } else if (rule.width == 1) {
         snprintf(buffer, PL_OWNERSHIP_TEXT_BYTES, "round-robin");
     } else {

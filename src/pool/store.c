@@ -124,6 +124,25 @@ size_t pl_store_page_bytes(const pl_store_layout_t *layout)
     return bytes;
 }
 
+size_t pl_store_run_bytes(const pl_store_layout_t *layout, int n_ranks)
+{
+    size_t most = 0;
+
+    for (int rank = 0; rank < n_ranks; rank++) {
+        int32_t first = pl_first_layer(layout->n_layers, n_ranks, rank);
+        int32_t end   = pl_first_layer(layout->n_layers, n_ranks, rank + 1);
+        size_t bytes  = 0;
+
+        for (int store = 0; store < PL_STORES; store++) {
+            bytes += (size_t)(arrays_before(layout, store, end) -
+                              arrays_before(layout, store, first)) *
+                     pl_store_stride(layout, store);
+        }
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 size_t pl_store_bytes(const pl_store_layout_t *layout)
 {
     return pl_store_page_bytes(layout) * (size_t)layout->n_slots;

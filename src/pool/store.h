@@ -108,6 +108,9 @@ size_t pl_store_header_array(const pl_store_layout_t *layout, int store,
 
 /* One page, all layers and stores, without headers: what a copy moves. */
 size_t pl_store_page_bytes(const pl_store_layout_t *layout);
+/* The most of it that one of n_ranks ranks keeps if each has a run of layers
+ * (pl_first_layer). */
+size_t pl_store_run_bytes(const pl_store_layout_t *layout, int n_ranks);
 /* All arrays; all headers. */
 size_t pl_store_bytes(const pl_store_layout_t *layout);
 size_t pl_store_n_headers(const pl_store_layout_t *layout);

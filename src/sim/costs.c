@@ -348,24 +348,37 @@ static void add_reduce(deriving_t *d)
 }
 
 /* Of each token of the request a rank receives what others own, in every layer,
- * for every chunk anew; where all keep all, the tokens of the chunk alone. */
+ * for every chunk anew; where all keep all, the tokens of the chunk alone.
+ * Where a rank keeps a layer of all pages: these (the keeper is one of those
+ * who get them), and what was there before from the keeper.  All of that leaves
+ * one rank, so a layer takes its bytes over one link at least; a chain or tree
+ * whose ranks hand on pieces as they come takes no longer, and is as slow as
+ * its slowest link. */
 static void add_materialize(deriving_t *d)
 {
+    pl_cost_rate_t *rate = &d->costs.prefill[PL_COST_MATERIALIZE];
     int64_t c            = d->p->n_prefill;
     int64_t near         = near_ranks(d, c);
     int64_t token        = d->n_layers * d->latent + d->n_full * d->index;
-    pl_cost_rate_t *rate = &d->costs.prefill[PL_COST_MATERIALIZE];
+    int64_t step         = (d->n_layers + d->n_full) * COLLECTIVE_NS;
+    /* c rows a row: the others' of the chunk are as many each. */
+    int64_t row_ps = apart_ps(d, token * (near - 1), token * (c - near));
 
     if (c == 1) {
         return;
     }
-    rate->step_ns = (d->n_layers + d->n_full) * COLLECTIVE_NS;
-    if (d->p->replicated) {
-        /* c rows a row: the others' of the chunk are as many each. */
-        rate->row_ps = apart_ps(d, token * (near - 1), token * (c - near));
+    if (d->p->ownership == PL_OWNERSHIP_REPLICATED) {
+        *rate = (pl_cost_rate_t){.step_ns = step, .row_ps = row_ps};
+    } else if (d->p->ownership == PL_OWNERSHIP_LAYER) {
+        *rate = (pl_cost_rate_t){
+            .step_ns   = 2 * step,
+            .row_ps    = row_ps,
+            .before_ps = apart_ps(d, K * token, c > near ? K * token : 0)};
     } else {
-        rate->view_ps =
-            apart_ps(d, K * token * (near - 1) / c, K * token * (c - near) / c);
+        *rate =
+            (pl_cost_rate_t){.step_ns = step,
+                             .view_ps = apart_ps(d, K * token * (near - 1) / c,
+                                                 K * token * (c - near) / c)};
     }
     d->costs.ahead_layers = d->p->ahead ? (int32_t)d->n_layers : 0;
 }

@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <pagelane/layout.h>
 #include <pagelane/log.h>
 #include <pagelane/status.h>
 
@@ -36,7 +37,7 @@ typedef struct pl_costs_params {
     int32_t prefill_ep, decode_ep; /* GPUs; 1 .. n_experts */
     int32_t decode_tp;             /* GPUs of a home, >= 1; with D = 0: 1 */
     int32_t draft_tokens;          /* K of multi-token prediction; 0: none */
-    bool replicated;               /* every prefill rank keeps all pages */
+    pl_ownership_kind_t ownership; /* of the prefill ranks */
     bool ahead;                    /* see pl_costs_t */
     pl_kv_dtype_t kv_dtype;        /* of the cache */
     pl_dtype_t weight_dtype;       /* PL_BF16 or PL_F8_E4M3 */

@@ -21,9 +21,10 @@ static void scale(pl_cost_rate_t *rate, int64_t millionths, bool all)
     rate->context_ps = scaled(rate->context_ps, millionths);
     rate->key_ps     = scaled(rate->key_ps, millionths);
     if (all) {
-        rate->step_ns  = scaled(rate->step_ns, millionths);
-        rate->floor_ns = scaled(rate->floor_ns, millionths);
-        rate->view_ps  = scaled(rate->view_ps, millionths);
+        rate->step_ns   = scaled(rate->step_ns, millionths);
+        rate->floor_ns  = scaled(rate->floor_ns, millionths);
+        rate->view_ps   = scaled(rate->view_ps, millionths);
+        rate->before_ps = scaled(rate->before_ps, millionths);
     }
 }
 
@@ -49,7 +50,7 @@ static pl_status_t reckon_prompt(const pl_costs_params_t *params,
     p.n_prefill    = prompt->ranks;
     p.prefill_ep   = 1;
     p.draft_tokens = 0;
-    p.replicated   = false;
+    p.ownership    = PL_OWNERSHIP_ZIGZAG;
     status         = pl_costs_reckon(&p, &costs);
     free(model);
     memset(parts_ns, 0, PL_COST_PARTS * sizeof(*parts_ns));

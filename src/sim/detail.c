@@ -188,8 +188,19 @@ static double imbalance(const share_t *share)
                : 0;
 }
 
+/* A rank that has its layers of all pages moves these, some more than others.
+ */
+static double unevenness_of_layers(const pl_engine_config_t *config)
+{
+    return config->ownership.kind == PL_OWNERSHIP_LAYER
+               ? (double)config->rank_page_bytes * config->n_prefill /
+                     (double)config->page_bytes
+               : 1;
+}
+
 static void measure_balance(const pl_outcome_t *outcome, pl_detail_t *detail)
 {
+    double layers   = unevenness_of_layers(pl_outcome_config(outcome));
     share_t ranks   = {0};
     share_t loads   = {0};
     share_t backups = {0};
@@ -204,8 +215,8 @@ static void measure_balance(const pl_outcome_t *outcome, pl_detail_t *detail)
         add_share(&backups, c->backup_pages, lanes);
     }
     detail->rank_imbalance   = imbalance(&ranks);
-    detail->load_imbalance   = imbalance(&loads);
-    detail->backup_imbalance = imbalance(&backups);
+    detail->load_imbalance   = layers * imbalance(&loads);
+    detail->backup_imbalance = layers * imbalance(&backups);
 }
 
 static void add_request(const pl_engine_config_t *config,

@@ -34,8 +34,8 @@ typedef struct pl_detail {
      * for any cause but `new` and `last_page`, and re-entries and readmissions.
      */
     int64_t recomputed_tokens;
-    /* Pages of the busiest rank or lane of all that prefill over the mean; 0:
-     * there are none. */
+    /* Pages of the busiest rank or lane (bytes, where ranks keep layers) of all
+     * that prefill over the mean; 0: there are none. */
     double rank_imbalance, load_imbalance, backup_imbalance;
 } pl_detail_t;
 

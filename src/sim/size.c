@@ -66,6 +66,27 @@ int64_t pl_size_page_bytes(const pl_model_config_t *model,
            (full_layers(model) + mtp_layers) * page.index;
 }
 
+int64_t pl_size_run_bytes(const pl_model_config_t *model,
+                          pl_kv_dtype_t kv_dtype, int32_t page_tokens,
+                          int32_t mtp_layers, int n_ranks)
+{
+    uint8_t has_index[PL_MAX_LAYERS];
+    pl_row_layout_t rows     = pl_row_layout_make(kv_dtype, model->kv_lora,
+                                                  model->rope, model->index_dim);
+    pl_store_layout_t layout = {.page_tokens = page_tokens,
+                                .n_layers    = model->n_layers + mtp_layers,
+                                .latent_row_bytes  = rows.latent_bytes,
+                                .index_key_bytes   = rows.index_key_bytes,
+                                .index_scale_bytes = rows.index_scale_bytes,
+                                .has_index         = has_index};
+
+    assert(layout.n_layers <= PL_MAX_LAYERS);
+    for (int32_t i = 0; i < layout.n_layers; i++) {
+        has_index[i] = (i >= model->n_layers) || model->full_indexer[i];
+    }
+    return (int64_t)pl_store_run_bytes(&layout, n_ranks);
+}
+
 static void count_tokens(const pl_size_params_t *params, pl_size_t *size)
 {
     pl_row_layout_t rows = rows_of(params);
@@ -98,29 +119,6 @@ static int64_t weights_on_gpu(const pl_size_params_t *params,
         sum += parts[i];
     }
     return sum;
-}
-
-/* The most that a rank keeps of a page, in a run of layers: L / C of them, and
- * one more on the first L mod C ranks. */
-static int64_t run_of_layers(const pl_size_params_t *params, page_t page)
-{
-    int32_t n     = params->model->n_layers + params->mtp_layers;
-    int32_t layer = 0;
-    int64_t most  = page.latent; /* some rank has a layer */
-
-    for (int32_t rank = 0; rank < params->cp; rank++) {
-        int32_t end   = layer + n / params->cp + (rank < n % params->cp);
-        int64_t bytes = 0;
-
-        for (; layer < end; layer++) {
-            bool full = (layer >= params->model->n_layers) ||
-                        params->model->full_indexer[layer];
-
-            bytes += page.latent + (full ? page.index : 0);
-        }
-        most = bytes > most ? bytes : most;
-    }
-    return most;
 }
 
 static void fill_tier(const pl_size_params_t *params, int64_t pages,
@@ -192,7 +190,9 @@ static void own_layers(const pl_size_params_t *params, pl_size_t *size,
     int64_t pages;
     int64_t host;
 
-    own->page_bytes = run_of_layers(params, page);
+    own->page_bytes =
+        pl_size_run_bytes(params->model, params->kv_dtype, params->page_tokens,
+                          params->mtp_layers, params->cp);
     pages           = size->kv_bytes / (own->page_bytes + view_page);
     host            = params->host_bytes / own->page_bytes;
     own->view_bytes = pages > 0 ? pages * view_page : 0;

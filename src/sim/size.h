@@ -80,6 +80,11 @@ typedef struct pl_size {
 int64_t pl_size_page_bytes(const pl_model_config_t *model,
                            pl_kv_dtype_t kv_dtype, int32_t page_tokens,
                            int32_t mtp_layers);
+/* The most of it that one of n_ranks ranks has if each keeps a run of layers;
+ * the model's and mtp_layers are PL_MAX_LAYERS at most. */
+int64_t pl_size_run_bytes(const pl_model_config_t *model,
+                          pl_kv_dtype_t kv_dtype, int32_t page_tokens,
+                          int32_t mtp_layers, int n_ranks);
 
 /* PL_OK, also if the weights do not fit; or PL_ERR_MEMORY. */
 PL_MUST_CHECK pl_status_t pl_size_make(const pl_size_params_t *params,

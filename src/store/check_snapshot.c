@@ -13,7 +13,7 @@ enum { NAME_BYTES = 96 };
 
 typedef struct layout {
     int64_t n_lanes, device_pages, host_pages, device_reserved, host_reserved;
-    bool is_replicated;
+    bool is_on_all; /* every rank has all pages, or its layers of them */
 } layout_t;
 
 /* Pages of the nodes on one tier. */
@@ -72,7 +72,8 @@ static pl_status_t read_layout(check_t *check)
                                    facts[i].min, facts[i].max, facts[i].value));
     }
     PL_TRY(pl_snapshot_text(check->snapshot, "/layout", "ownership", &text));
-    check->layout.is_replicated = strcmp(text, "replicated") == 0;
+    check->layout.is_on_all =
+        (strcmp(text, "replicated") == 0) || (strcmp(text, "layer") == 0);
     free(text);
     return PL_OK;
 }
@@ -312,13 +313,13 @@ static void check_claim(check_t *check, int rank, size_t node, int64_t position,
     }
     page = host->pages.items[first + position];
     if ((page / lanes != slot) ||
-        (!check->layout.is_replicated && (page % lanes != rank))) {
+        (!check->layout.is_on_all && (page % lanes != rank))) {
         pl_check_find(
             check->report, PL_CHECK_OWNERS,
             "rank %d has page %" PRId64 " of node %" PRId64 " in slot %" PRId64
             ", the node says rank %" PRId64 " slot %" PRId64,
             rank, position, check->id.items[node], slot,
-            check->layout.is_replicated ? rank : page % lanes, page / lanes);
+            check->layout.is_on_all ? rank : page % lanes, page / lanes);
     }
     if (times[first + position] < UINT8_MAX) {
         times[first + position]++;
@@ -343,11 +344,11 @@ static pl_status_t check_rank(check_t *check, int rank, uint8_t *times)
     return status;
 }
 
-/* Each host page is claimed once, or, replicated, by every rank. */
+/* Each host page is claimed once, or by every rank. */
 static void check_times(check_t *check, int n_ranks, const uint8_t *times)
 {
     const tier_t *host = &check->tiers[HOST];
-    int wanted         = check->layout.is_replicated ? n_ranks : 1;
+    int wanted         = check->layout.is_on_all ? n_ranks : 1;
 
     for (size_t i = 0; i < check->n; i++) {
         for (int64_t k = host->offset.items[i]; k < host->offset.items[i + 1];

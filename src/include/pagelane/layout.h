@@ -58,8 +58,10 @@ typedef enum pl_ownership_kind {
     PL_OWNERSHIP_ZIGZAG,     /* balances causal attention; the default */
     PL_OWNERSHIP_INTERLEAVE, /* runs of `width` pages in turn; width 1 is
                                round-robin */
-    PL_OWNERSHIP_REPLICATED  /* computed as zigzag, stored by every rank: one
+    PL_OWNERSHIP_REPLICATED, /* computed as zigzag, stored by every rank: one
                                 lane, slot = page */
+    PL_OWNERSHIP_LAYER       /* computed as zigzag; every rank stores a run of
+                                layers of every page: one lane, slot = page */
 } pl_ownership_kind_t;
 
 typedef struct pl_ownership {
@@ -67,9 +69,9 @@ typedef struct pl_ownership {
     int32_t width; /* INTERLEAVE: pages per turn, >= 1; else 0 */
 } pl_ownership_t;
 
-/* "zigzag", "round-robin", "replicated", "interleave:K" with K = 1 .. INT32_MAX
- * in plain digits.  PL_ERR_ARGUMENT for others (not printed: the option parser
- * names the option), and *rule_p is left as it was. */
+/* "zigzag", "round-robin", "replicated", "layer", "interleave:K" with K = 1 ..
+ * INT32_MAX in plain digits.  PL_ERR_ARGUMENT for others (not printed: the
+ * option parser names the option), and *rule_p is left as it was. */
 PL_API PL_MUST_CHECK pl_status_t pl_ownership_parse(const char *text,
                                                     pl_ownership_t *rule_p);
 /* The text that parses to `rule`, into buffer (PL_OWNERSHIP_TEXT_BYTES);
@@ -81,7 +83,27 @@ PL_API void pl_ownership_text(pl_ownership_t rule, char *buffer);
  * hold alike. */
 static inline int pl_ownership_lanes(pl_ownership_t rule, int n_ranks)
 {
-    return rule.kind == PL_OWNERSHIP_REPLICATED ? 1 : n_ranks;
+    return (rule.kind == PL_OWNERSHIP_REPLICATED) ||
+                   (rule.kind == PL_OWNERSHIP_LAYER)
+               ? 1
+               : n_ranks;
+}
+
+/* Shares that the pages of storage are spread over: the ranks', or one that all
+ * of them have alike, each with its layers. */
+static inline int pl_ownership_shares(pl_ownership_t rule, int n_ranks)
+{
+    return rule.kind == PL_OWNERSHIP_LAYER ? 1 : n_ranks;
+}
+
+/* layer: rank r stores the layers pl_first_layer(n, C, r) up to, without it,
+ * pl_first_layer(n, C, r + 1): n div C of them, and one more on the first n mod
+ * C ranks.  0 <= rank <= n_ranks. */
+static inline int32_t pl_first_layer(int32_t n_layers, int n_ranks, int rank)
+{
+    int32_t n_longer = n_layers % n_ranks;
+
+    return rank * (n_layers / n_ranks) + (rank < n_longer ? rank : n_longer);
 }
 
 /* Compute owners of a chunk's pages 0 .. n_pages-1 (the last may be partial).
@@ -92,7 +114,7 @@ static inline int pl_ownership_lanes(pl_ownership_t rule, int n_ranks)
  * the published vectors: 20 pages on 4 ranks are 0 0 0 1 1 1 2 2 2 3 3 3 3 3 2
  * 2 1 1 0 0; 3 pages are 0 1 2. Within a chunk two ranks differ by at most one
  * page, so after m chunks the lanes differ by at most m; the rotation makes the
- * differences cancel. replicated: as zigzag.  interleave:K: owner =
+ * differences cancel. replicated, layer: as zigzag.  interleave:K: owner =
  * ((first_page + i) div K + request) mod C, a function of the absolute page
  * index, whatever the chunks are.
  *

@@ -98,8 +98,13 @@ int64_t drive_end_of(driver_t *driver, const pl_plan_t *plan, const pl_op_t *op)
                       : op->kind == PL_OP_FETCH  ? PL_LINK_FETCH
                       : is_written               ? PL_LINK_STORE
                                                  : PL_LINK_OFFLOAD;
-    /* A page is sent by one rank, and copied by all that keep it. */
-    int ranks = op->kind == PL_OP_SEND ? config->n_prefill : driver->n_lanes;
+    bool by_layers  = config->ownership.kind == PL_OWNERSHIP_LAYER;
+    /* A page is sent by one rank, and copied by all that keep it; of layers
+     * each rank moves its own. */
+    int ranks = (op->kind == PL_OP_SEND) && !by_layers ? config->n_prefill
+                                                       : driver->n_lanes;
+    int64_t page_bytes =
+        by_layers && !on_home ? config->rank_page_bytes : config->page_bytes;
     int64_t *free_ns = &driver->link_free_ns[link][op->home < 0 ? 0 : op->home];
     int32_t count[PL_MAX_RANKS] = {0};
     int32_t most                = 0;
@@ -114,7 +119,7 @@ int64_t drive_end_of(driver_t *driver, const pl_plan_t *plan, const pl_op_t *op)
         most = ++count[lane] > most ? count[lane] : most;
     }
     bytes    = op->kind == PL_OP_PUBLISH ? 96 * pl_storage_n_kept(plan->storage)
-                                         : most * config->page_bytes;
+                                         : most * page_bytes;
     *free_ns = *free_ns > plan->now_ns ? *free_ns : plan->now_ns;
     *free_ns += pl_cost_link_ns(&config->costs, link, bytes);
     return *free_ns;

@@ -41,12 +41,17 @@ pl_page_t drive_place(const driver_t *driver, const pl_storage_place_t *place)
     return set->base + place->slot * set->n_ranks + place->rank;
 }
 
+static int shares_of(const pl_engine_config_t *config)
+{
+    return pl_ownership_shares(config->ownership, config->n_prefill);
+}
+
 /* The set that a run of this kind goes on with, or a new one. */
 static int choose_set(const drive_disk_t *disk,
                       const pl_engine_config_t *config)
 {
     for (int i = disk->n_sets - 1; i >= 0; i--) {
-        if ((disk->sets[i].n_ranks == config->n_prefill) &&
+        if ((disk->sets[i].n_ranks == shares_of(config)) &&
             (disk->sets[i].asked == config->storage_pages) &&
             (config->storage_pages != PL_PAGES_UNLIMITED)) {
             return i;
@@ -121,12 +126,12 @@ void drive_open_set(driver_t *driver)
         return;
     }
     ck_assert_int_lt(disk->n_sets, MAX_SETS);
-    *set = (struct disk_set){.n_ranks = config->n_prefill,
+    *set = (struct disk_set){.n_ranks = shares_of(config),
                              .n_slots = slots,
                              .asked   = config->storage_pages,
                              .base    = (pl_page_t)disk->n_places};
     disk->n_sets++;
-    after = disk->n_places + (int64_t)room * config->n_prefill;
+    after = disk->n_places + (int64_t)room * shares_of(config);
     grow_array((void **)&disk->pool.bytes, sizeof(uint64_t), disk->n_places,
                after);
     grow_array((void **)&disk->pool.readers, sizeof(int32_t), disk->n_places,

@@ -12,7 +12,8 @@ static drive_params_t random_params(uint64_t seed)
     static const int page[]                  = {1, 4, 16};
     static const pl_ownership_kind_t kinds[] = {
         PL_OWNERSHIP_INTERLEAVE, PL_OWNERSHIP_ZIGZAG, PL_OWNERSHIP_ZIGZAG,
-        PL_OWNERSHIP_INTERLEAVE, PL_OWNERSHIP_ZIGZAG, PL_OWNERSHIP_REPLICATED};
+        PL_OWNERSHIP_INTERLEAVE, PL_OWNERSHIP_ZIGZAG, PL_OWNERSHIP_REPLICATED,
+        PL_OWNERSHIP_LAYER};
     pl_rng_t rng               = pl_rng_seed(seed);
     drive_params_t params      = {0};
     pl_engine_config_t *config = &params.config;
@@ -23,7 +24,7 @@ static drive_params_t random_params(uint64_t seed)
     config->page_tokens = page[pl_rng_below(&rng, 3)];
     config->chunk_tokens =
         config->page_tokens * (1 + (int32_t)pl_rng_below(&rng, 12));
-    config->ownership.kind = kinds[pl_rng_below(&rng, 6)];
+    config->ownership.kind = kinds[pl_rng_below(&rng, 7)];
     config->ownership.width =
         config->ownership.kind == PL_OWNERSHIP_INTERLEAVE ? 2 : 0;
     params.longest_prompt = config->page_tokens * 40;
@@ -60,6 +61,9 @@ static drive_params_t random_params(uint64_t seed)
     config->costs                 = pl_costs_builtin();
     config->page_bytes            = (int64_t)config->page_tokens *
                          (pl_rng_below(&rng, 2) == 0 ? 100 : 40000000);
+    if (config->ownership.kind == PL_OWNERSHIP_LAYER) {
+        config->rank_page_bytes = config->page_bytes / config->n_prefill + 7;
+    }
     if (pl_rng_below(&rng, 3) == 0) {
         config->mtp.draft_tokens      = 1 + (int32_t)pl_rng_below(&rng, 5);
         config->mtp.accept_millionths = (int32_t)pl_rng_below(&rng, 1000001);

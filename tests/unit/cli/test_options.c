@@ -151,7 +151,8 @@ START_TEST(options_that_do_not_fit_together_are_refused)
             "--executor cost");
     refused("--ranks 4 --device-pages 600000000", "--device-pages 600000000",
             "use 536870911");
-    refused("--ownership layer", "'layer'", "interleave:K");
+    refused("--ownership layers", "'layers'", "interleave:K");
+    refused("--ownership layer", "--ownership layer", "pagelane sim");
     refused("--ownership interleave:0", "'interleave:0'", "interleave:K");
     refused("--events ring:0", "'ring:0'", "ring:N with N from 1");
     refused("--events ring:-1", "'ring:-1'", "ring:N with N from 1");

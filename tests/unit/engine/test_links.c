@@ -28,15 +28,10 @@ static void get_keys(void *context, int32_t i, int32_t page_tokens,
     }
 }
 
-/* Every operation is good; a request a chunk, C = 2, D = 1. */
-static void run(rig_t *rig, const int32_t *pages, int32_t n, int32_t outputs,
-                bool shares)
+/* A request a chunk, C = 2, D = 1. */
+static drive_params_t link_scene(bool shares)
 {
-    drive_params_t params     = scene(NULL, 0);
-    pl_engine_source_t source = {rig, n, get, get_keys};
-    pl_event_sink_t nowhere   = {0};
-    uint64_t none[64]         = {0};
-    pl_plan_t *plan           = NULL;
+    drive_params_t params = scene(NULL, 0);
 
     params.config.n_prefill       = 2;
     params.config.chunk_tokens    = 256;
@@ -44,6 +39,18 @@ static void run(rig_t *rig, const int32_t *pages, int32_t n, int32_t outputs,
     params.config.host_pages      = 0;
     params.config.costs.pd_shares = shares;
     params.config.page_bytes      = 450000000; /* 10 ms on the link */
+    return params;
+}
+
+/* Every operation is good. */
+static void run_scene(rig_t *rig, drive_params_t params, const int32_t *pages,
+                      int32_t n, int32_t outputs)
+{
+    pl_engine_source_t source = {rig, n, get, get_keys};
+    pl_event_sink_t nowhere   = {0};
+    uint64_t none[64]         = {0};
+    pl_plan_t *plan           = NULL;
+
     for (int32_t i = 0; i < n; i++) {
         rig->requests[i] = (pl_request_t){.input_tokens  = 4 * pages[i],
                                           .output_tokens = outputs};
@@ -61,6 +68,12 @@ static void run(rig_t *rig, const int32_t *pages, int32_t n, int32_t outputs,
         ck_assert_int_le(pl_plan_words(plan), 64);
         ck_assert_int_eq(pl_engine_commit(rig->engine, none), PL_OK);
     }
+}
+
+static void run(rig_t *rig, const int32_t *pages, int32_t n, int32_t outputs,
+                bool shares)
+{
+    run_scene(rig, link_scene(shares), pages, n, outputs);
 }
 
 static int64_t arrived(const rig_t *rig, int32_t i)
@@ -96,6 +109,31 @@ START_TEST(transfers_to_one_home_share_its_link)
     ck_assert_int_eq(arrived(&rig, 1),
                      rig.sent_ns[0] + 22 * PAGE + 2 * LATENCY);
     pl_engine_close(rig.engine);
+}
+END_TEST
+
+/* Every rank moves its layers of all pages, the busiest 300 of 450 MB; where a
+ * home's link is shared, the layers of all ranks come over it. */
+START_TEST(ranks_move_their_layers)
+{
+    static const int32_t pages[] = {40, 4};
+
+    for (int shares = 0; shares < 2; shares++) {
+        drive_params_t params = link_scene(shares != 0);
+        rig_t rig;
+        const int64_t *bytes;
+
+        params.config.ownership.kind  = PL_OWNERSHIP_LAYER;
+        params.config.rank_page_bytes = 300000000;
+        params.config.host_pages      = 500;
+        params.config.write_policy    = PL_WRITE_THROUGH;
+        run_scene(&rig, params, pages, 2, 1);
+        bytes = pl_engine_counters(rig.engine)->link_bytes;
+        ck_assert_int_eq(bytes[PL_LINK_PD],
+                         44 * INT64_C(150000000) * (shares != 0 ? 3 : 2));
+        ck_assert_int_eq(bytes[PL_LINK_D2H], 44 * INT64_C(300000000));
+        pl_engine_close(rig.engine);
+    }
 }
 END_TEST
 
@@ -158,6 +196,7 @@ TCase *links_case(void)
     TCase *tcase = tcase_create("links");
 
     tcase_add_test(tcase, transfers_to_one_home_share_its_link);
+    tcase_add_test(tcase, ranks_move_their_layers);
     tcase_add_test(tcase, a_shared_link_loses_no_time);
     tcase_add_test(tcase, gaps_add_up);
     return tcase;

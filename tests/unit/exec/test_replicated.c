@@ -101,6 +101,54 @@ START_TEST(cost_counts_the_same)
 }
 END_TEST
 
+/* Ranks that keep layers move theirs of every page, which count once, and any
+ * of them may fail. */
+START_TEST(layers_count_once)
+{
+    static const char *const faults[] = {
+        "load.fail@count:3,rank:3", "host.alloc=fail@count:2,rank:1",
+        "store.fail@count:2,rank:2", "transfer.abort@count:4,rank:3", NULL};
+    static const char *const none[] = {NULL};
+    pl_run_params_t params          = base;
+    exec_result_t *cost;
+
+    params.executor              = "cost";
+    params.engine.ownership.kind = PL_OWNERSHIP_LAYER;
+    params.engine.storage_pages  = 2000;
+    cost = exec_run_with(&params, _i == 0 ? none : faults, 30.0);
+    ck_assert_msg(cost->status == PL_OK, "%s", cost->said.text);
+    ck_assert_int_gt(cost->cache.loads, 0);
+    ck_assert_int_gt(cost->storage.stores, 0);
+    ck_assert_int_eq(cost->engine.sends_failed, _i);
+    ck_assert_int_eq(cost->engine.reservations_failed, _i);
+    ck_assert_int_eq(cost->storage.stores_failed, _i);
+    ck_assert_int_eq(cost->cache.loads_failed, _i);
+    ck_assert_int_eq(cost->counters.pages[PL_OP_SEND], cost->engine.send_pages);
+    ck_assert_int_eq(cost->counters.pages[PL_OP_STORE],
+                     cost->storage.store_pages);
+    ck_assert_int_eq(cost->counters.pages[PL_OP_LOAD], cost->cache.load_pages);
+    ck_assert_int_eq(cost->counters.bytes[PL_OP_LOAD],
+                     cost->cache.load_pages * pl_run_page_bytes(&params));
+    ck_assert_int_gt(cost->engine.link_bytes[PL_LINK_H2D],
+                     cost->counters.bytes[PL_OP_LOAD] / 4);
+    exec_result_free(cost);
+}
+END_TEST
+
+/* Executors with bytes move whole pages. */
+START_TEST(layers_are_for_simulations)
+{
+    pl_run_params_t params = base;
+    exec_result_t *result;
+
+    params.engine.ownership.kind = PL_OWNERSHIP_LAYER;
+    result                       = exec_run(&params);
+    ck_assert_int_eq(result->status, PL_ERR_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(result->said.text, "--ownership layer"));
+    exec_result_free(result);
+}
+END_TEST
+
 /* I7: one bit of one rank's copy, and the tier that it flipped in is named. */
 START_TEST(a_flipped_bit_of_any_copy_is_found)
 {
@@ -185,6 +233,8 @@ static TCase *replicated_case(void)
     tcase_add_unchecked_fixture(tcase, setup, teardown);
     tcase_add_loop_test(tcase, same_as_sharded_lanes, 0, 4);
     tcase_add_loop_test(tcase, cost_counts_the_same, 0, 4);
+    tcase_add_loop_test(tcase, layers_count_once, 0, 2);
+    tcase_add_test(tcase, layers_are_for_simulations);
     tcase_add_loop_test(tcase, a_flipped_bit_of_any_copy_is_found, 0, 10);
     tcase_add_test(tcase, no_owners_no_historical_bug);
     tcase_add_test(tcase, random_corners);

@@ -357,9 +357,10 @@ START_TEST(interleave_does_not_depend_on_the_chunks)
 END_TEST
 
 /* One lane, whoever computes; and who computes is what it is with zigzag. */
-START_TEST(replicated_is_computed_as_zigzag)
+START_TEST(one_lane_is_computed_as_zigzag)
 {
     const pl_ownership_t replicated = {PL_OWNERSHIP_REPLICATED, 0};
+    const pl_ownership_t layer      = {PL_OWNERSHIP_LAYER, 0};
 
     for (int c = 1; c <= 9; c++) {
         pl_owner_t a[40], b[40];
@@ -367,10 +368,38 @@ START_TEST(replicated_is_computed_as_zigzag)
         ck_assert_int_eq(pl_ownership_lanes(zigzag, c), c);
         ck_assert_int_eq(pl_ownership_lanes(interleave(2), c), c);
         ck_assert_int_eq(pl_ownership_lanes(replicated, c), 1);
+        ck_assert_int_eq(pl_ownership_lanes(layer, c), 1);
+        ck_assert_int_eq(pl_ownership_shares(zigzag, c), c);
+        ck_assert_int_eq(pl_ownership_shares(replicated, c), c);
+        ck_assert_int_eq(pl_ownership_shares(layer, c), 1);
         for (int32_t n = 0; n <= 40; n++) {
             pl_compute_owners(zigzag, c, 7, n, 5, a);
             pl_compute_owners(replicated, c, 7, n, 5, b);
             ck_assert_int_eq(memcmp(a, b, (size_t)n), 0);
+            pl_compute_owners(layer, c, 7, n, 5, b);
+            ck_assert_int_eq(memcmp(a, b, (size_t)n), 0);
+        }
+    }
+}
+END_TEST
+
+/* Ranks 0 and 7 of eight own layers 0 to 9 and 69 to 77 of 78 (sglang pull
+ * request 29930).  Runs cover all layers, and differ by one at most. */
+START_TEST(layers_are_cut_into_even_runs)
+{
+    ck_assert_int_eq(pl_first_layer(78, 8, 0), 0);
+    ck_assert_int_eq(pl_first_layer(78, 8, 1), 10);
+    ck_assert_int_eq(pl_first_layer(78, 8, 7), 69);
+    for (int32_t n = 0; n <= 40; n++) {
+        for (int c = 1; c <= 9; c++) {
+            ck_assert_int_eq(pl_first_layer(n, c, 0), 0);
+            ck_assert_int_eq(pl_first_layer(n, c, c), n);
+            for (int r = 0; r < c; r++) {
+                int32_t run =
+                    pl_first_layer(n, c, r + 1) - pl_first_layer(n, c, r);
+
+                ck_assert_int_eq(run, n / c + (r < n % c ? 1 : 0));
+            }
         }
     }
 }
@@ -380,9 +409,9 @@ END_TEST
 
 START_TEST(rules_have_texts)
 {
-    static const char *const texts[] = {"zigzag", "round-robin", "replicated",
-                                        "interleave:2",
-                                        "interleave:2147483647"};
+    static const char *const texts[] = {
+        "zigzag", "round-robin",  "replicated",
+        "layer",  "interleave:2", "interleave:2147483647"};
     char buffer[PL_OWNERSHIP_TEXT_BYTES];
     pl_ownership_t rule;
 
@@ -407,6 +436,8 @@ START_TEST(other_texts_are_refused)
                                         "interleave",
                                         "roundrobin",
                                         "replicate",
+                                        "layers",
+                                        "layer:1",
                                         "interleave:",
                                         "interleave:0",
                                         "interleave:-1",
@@ -446,7 +477,8 @@ int main(void)
     tcase_add_test(tcase, one_chunk_differs_by_at_most_a_page);
     tcase_add_test(tcase, interleave_follows_the_page_index);
     tcase_add_test(tcase, interleave_does_not_depend_on_the_chunks);
-    tcase_add_test(tcase, replicated_is_computed_as_zigzag);
+    tcase_add_test(tcase, one_lane_is_computed_as_zigzag);
+    tcase_add_test(tcase, layers_are_cut_into_even_runs);
     tcase_add_test(tcase, rules_have_texts);
     tcase_add_test(tcase, other_texts_are_refused);
     srunner_run_all(runner, CK_NORMAL);

@@ -18,9 +18,9 @@ START_TEST(prefill_of_long_prompts)
     double more;
 
     prepare("GLM-5.2", "H20-3e", 8);
-    shared                = derive();
-    RIG.params.replicated = true;
-    replicated            = derive();
+    shared               = derive();
+    RIG.params.ownership = PL_OWNERSHIP_REPLICATED;
+    replicated           = derive();
     WITHIN(seconds(&replicated, 131072), 12.33, 1.10);
     WITHIN(seconds(&shared, 131072), 12.46, 1.10);
     WITHIN(seconds(&replicated, 262144), 27.1, 1.10);
@@ -78,6 +78,38 @@ START_TEST(parts_by_hand)
     /* one of eight ranks is chosen by (1 - (7/8)^8) of the rows */
     WITHIN((double)part_of(PL_COST_EXCHANGE, 131072, 8192),
            1024.0 * 7 * 0.656391 * 75 * 6144 * 3 / 360 + 75 * 20000, 1.001);
+}
+END_TEST
+
+/* The same with a keeper of each layer: 7/8 of the chunk's rows to each, then
+ * what was there before from one to all.  Never cheaper than to share pages, by
+ * an eighth of the prefix dearer; behind nothing, as cheap as to replicate. */
+START_TEST(layers_by_hand)
+{
+    const double token = 53940.0 / 360;
+    pl_costs_t shared, layers;
+
+    prepare("GLM-5.2", "H200", 8);
+    shared               = derive();
+    RIG.params.ownership = PL_OWNERSHIP_LAYER;
+    layers               = derive();
+    WITHIN((double)part_of(PL_COST_MATERIALIZE, 131072, 8192),
+           (8192.0 * 0.875 + 131072) * token + 2 * 990000, 1.001);
+    for (int32_t before = 0; before <= 131072; before += 65536) {
+        int64_t more = pl_cost_chunk_ns(&layers, 8, before, 8192, NULL) -
+                       pl_cost_chunk_ns(&shared, 8, before, 8192, NULL);
+
+        WITHIN((double)more, before / 8.0 * token + 990000, 1.001);
+    }
+    /* over nodes each hop of the chain is the network's, at 45 GB/s */
+    prepare("GLM-5.2", "H200", 16);
+    RIG.params.ownership = PL_OWNERSHIP_LAYER;
+    WITHIN((double)part_of(PL_COST_MATERIALIZE, 131072, 8192),
+           (8192.0 / 2 + 131072) * 53940 / 45 + 2 * 990000, 1.001);
+    /* one rank keeps all layers */
+    prepare("GLM-5.2", "H200", 1);
+    RIG.params.ownership = PL_OWNERSHIP_LAYER;
+    ck_assert_int_eq(part_of(PL_COST_MATERIALIZE, 131072, 8192), 0);
 }
 END_TEST
 
@@ -340,6 +372,7 @@ static TCase *all(void)
     tcase_add_test(tcase, prefill_of_long_prompts);
     tcase_add_test(tcase, throughput_of_a_large_deployment);
     tcase_add_test(tcase, parts_by_hand);
+    tcase_add_test(tcase, layers_by_hand);
     tcase_add_test(tcase, laws);
     tcase_add_test(tcase, cpus);
     tcase_add_test(tcase, what_was_measured_wins);

@@ -127,6 +127,32 @@ START_TEST(published_sizes)
 }
 END_TEST
 
+/* GLM-5.2 in fp8 on eight ranks: ten layers on the first, of which four have an
+ * index; on one rank all, and on many the largest is a layer with one. */
+START_TEST(runs_of_layers)
+{
+    uint8_t has_index[78]    = {1, 1};
+    pl_store_layout_t layout = {.page_tokens       = 64,
+                                .n_layers          = 78,
+                                .latent_row_bytes  = 656,
+                                .index_key_bytes   = 128,
+                                .index_scale_bytes = 4,
+                                .has_index         = has_index};
+    size_t latent            = 64 * 656;
+    size_t index             = 64 * 132;
+
+    for (int32_t layer = 2; layer < 78; layer += 4) {
+        has_index[layer] = 1;
+    }
+    ck_assert_uint_eq(pl_store_page_bytes(&layout), 78 * latent + 21 * index);
+    ck_assert_uint_eq(pl_store_run_bytes(&layout, 1),
+                      pl_store_page_bytes(&layout));
+    /* layers 0 to 9: 0, 1, 2 and 6 */
+    ck_assert_uint_eq(pl_store_run_bytes(&layout, 8), 10 * latent + 4 * index);
+    ck_assert_uint_eq(pl_store_run_bytes(&layout, 127), latent + index);
+}
+END_TEST
+
 /* --stamp-row-bytes R gives R bytes to a row of either store. */
 START_TEST(stamp_rows)
 {
@@ -179,6 +205,7 @@ TCase *store_case(void)
     tcase_add_loop_test(tcase, headers_tile_their_array, 0, 2);
     tcase_add_loop_test(tcase, index_pages_are_planar, 0, N_PAGE_SIZES);
     tcase_add_test(tcase, published_sizes);
+    tcase_add_test(tcase, runs_of_layers);
     tcase_add_test(tcase, stamp_rows);
     tcase_add_test(tcase, bad_layouts_are_refused_with_one_line);
     return tcase;
