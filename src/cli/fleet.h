@@ -7,6 +7,7 @@
 #include "cli/fleet_shape.h"
 #include "cli/json.h"
 #include "cli/run.h"
+#include "sim/detail.h"
 #include "sim/metrics.h"
 #include "sim/outcome.h"
 
@@ -26,6 +27,7 @@ PL_MUST_CHECK pl_status_t pl_fleet_print(const pl_cli_t *cli,
 
 /* What only several instances have, as numbers of `object`. */
 void pl_fleet_json(json_object *object, const pl_cli_t *cli,
-                   const pl_outcome_t *outcome, const pl_metrics_t *metrics);
+                   const pl_outcome_t *outcome, const pl_metrics_t *metrics,
+                   const pl_detail_t *detail);
 
 #endif /* PL_CLI_FLEET_H */

@@ -259,7 +259,8 @@ static void add_sides(json_object *object, const pl_fleet_sides_t *s)
 }
 
 void pl_fleet_json(json_object *object, const pl_cli_t *cli,
-                   const pl_outcome_t *outcome, const pl_metrics_t *metrics)
+                   const pl_outcome_t *outcome, const pl_metrics_t *metrics,
+                   const pl_detail_t *detail)
 {
     pl_fleet_shape_t shape = {0};
     pl_fleet_sides_t sides = {0};
@@ -277,6 +278,10 @@ void pl_fleet_json(json_object *object, const pl_cli_t *cli,
     add_sides(object, &sides);
     pl_json_real(object, "output_throughput_per_gpu",
                  of_gpu(&shape, (double)metrics->output_tokens, metrics));
+    if (cli->options.slo_text != NULL) {
+        pl_json_real(object, "request_goodput_per_gpu",
+                     of_gpu(&shape, (double)detail->n_good, metrics));
+    }
 }
 
 static void add_instance(json_object *object, const telling_t *t, int32_t i)
@@ -331,15 +336,12 @@ static pl_status_t print_json(const telling_t *t)
 
     pl_report_json(root, &t->metrics);
     pl_caches_json(root, &t->outcome->caches);
+    pl_counters_json(root, &t->outcome->counters);
     pl_detail_json(root, t->cli, t->outcome, &t->metrics, &t->detail);
     pl_covered_json(root, &t->covered);
     pl_json_text(root, "router",
                  pl_router_text((pl_router_t)t->cli->options.router));
-    pl_fleet_json(root, t->cli, t->outcome, &t->metrics);
-    if (t->cli->options.slo_text != NULL) {
-        pl_json_real(root, "request_goodput_per_gpu",
-                     of_gpu(&t->shape, (double)t->detail.n_good, &t->metrics));
-    }
+    pl_fleet_json(root, t->cli, t->outcome, &t->metrics, &t->detail);
     pl_json_text(root, "limited_by", pl_fleet_limit_text(t->sides.limit));
     add_instances(root, t);
     return pl_json_print(root, stdout);

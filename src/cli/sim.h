@@ -22,6 +22,9 @@ void pl_detail_json(json_object *object, const pl_cli_t *cli,
                     const pl_outcome_t *outcome, const pl_metrics_t *metrics,
                     const pl_detail_t *detail);
 
+/* What engines did, and when. */
+void pl_counters_json(json_object *object,
+                      const pl_engine_counters_t *counters);
 /* What caches did about room. */
 void pl_caches_json(json_object *object, const pl_hicache_counters_t *caches);
 

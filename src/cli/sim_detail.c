@@ -226,6 +226,19 @@ void pl_detail_json(json_object *object, const pl_cli_t *cli,
     add_parts(object, "decode", c->decode_ns);
 }
 
+void pl_counters_json(json_object *object, const pl_engine_counters_t *counters)
+{
+    pl_json_integer(object, "ticks", counters->ticks);
+    pl_json_integer(object, "chunks", counters->chunks);
+    pl_json_integer(object, "decode_steps", counters->decode_steps);
+    pl_json_integer(object, "offloads", counters->offloads);
+    pl_json_integer(object, "resumes", counters->resumes);
+    pl_json_integer(object, "reentries", counters->reentries);
+    pl_json_integer(object, "reservations_failed",
+                    counters->reservations_failed);
+    pl_json_integer(object, "operations_failed", counters->operations_failed);
+}
+
 void pl_caches_json(json_object *object, const pl_hicache_counters_t *caches)
 {
     pl_json_integer(object, "lane_deficits", caches->deficits);

@@ -259,18 +259,10 @@ static void add_storage(json_object *root, const summary_t *s)
 
 static void add_moves(json_object *root, const summary_t *s)
 {
-    const pl_engine_counters_t *e = pl_engine_counters(s->engine);
-    const pl_exec_counters_t *x   = &s->results->counters;
+    const pl_exec_counters_t *x = &s->results->counters;
     char key[64];
 
-    pl_json_integer(root, "ticks", e->ticks);
-    pl_json_integer(root, "chunks", e->chunks);
-    pl_json_integer(root, "decode_steps", e->decode_steps);
-    pl_json_integer(root, "offloads", e->offloads);
-    pl_json_integer(root, "resumes", e->resumes);
-    pl_json_integer(root, "reentries", e->reentries);
-    pl_json_integer(root, "reservations_failed", e->reservations_failed);
-    pl_json_integer(root, "operations_failed", e->operations_failed);
+    pl_counters_json(root, &s->outcome->counters);
     for (int kind = 0; kind < PL_OP_KINDS; kind++) {
         (void)snprintf(key, sizeof(key), "%s_bytes_moved",
                        pl_op_kind_text((pl_op_kind_t)kind));

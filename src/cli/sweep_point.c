@@ -245,7 +245,8 @@ static const char *real_unit_of(const char *name)
     if (strcmp(name, "duration") == 0) {
         return "us";
     }
-    return ends_with(name, "_throughput") || ends_with(name, "_goodput")
+    return ends_with(name, "_throughput") || ends_with(name, "_goodput") ||
+                   ends_with(name, "_per_gpu")
                ? "1e-6/s"
                : "1e-6";
 }
@@ -330,7 +331,7 @@ static pl_status_t collect(void *context, const pl_outcome_t *outcome)
     pl_detail_json(object, &trial->cli, outcome, &metrics, &detail);
     add_lanes(object, outcome);
     if (outcome->fleet != NULL) {
-        pl_fleet_json(object, &trial->cli, outcome, &metrics);
+        pl_fleet_json(object, &trial->cli, outcome, &metrics, &detail);
     }
     status = add_values(&trial->values, object);
     json_object_put(object);

@@ -143,7 +143,7 @@ static void add_row(pl_table_t *table, const pl_cli_t *cli,
             pl_table_cell(table, "-");
         }
     }
-    pl_table_cell(table, "%.60s", v->limits[i]);
+    pl_table_cell(table, "%.80s", v->limits[i]);
 }
 
 static pl_status_t print_tables(const pl_cli_t *cli,

@@ -44,7 +44,8 @@ class Fleet(Base):
             with self.subTest(more=more, c=c):
                 fleet = self.json(*TIERS, *more, "--prefill", f"1x{c}")
                 alone = self.json(*TIERS, *more, "--cp", c)
-                same = fleet.keys() & alone.keys()
+                # idle ticks are other ones: an instance is woken
+                same = fleet.keys() & alone.keys() - {"ticks"}
                 self.assertGreater(len(same), 80)
                 self.assertEqual({k: fleet[k] for k in same},
                                  {k: alone[k] for k in same})
@@ -199,7 +200,7 @@ class Split(Base):
                 word for name, value in point["options"].items()
                 for word in ("--" + name, value)))
             for name, value in point["metrics"].items():
-                if not name.startswith("broke_") and name != "ticks":
+                if not name.startswith("broke_"):
                     # a sum of reals may differ in its last digit
                     self.assertAlmostEqual(value, alone[name], 5, name)
             self.assertEqual(point["metrics"]["gpus"], 32)
