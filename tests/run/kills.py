@@ -29,8 +29,8 @@ import pagelane_run as pl  # noqa: E402
 # Two passes over pools that are too small for one: pages go to storage and
 # come back from it in one run.
 DEVICE, HOST = 600, 660  # of all lanes together
-COMMON = ["--trace", pl.SLICE, "--passes", 2, "--block-tokens", 64,
-          "--page-size", 16, "--chunk", 512, "--decode-pages", 1024,
+COMMON = ["--trace", pl.SLICE, "--passes", 2, "--block-tokens", 32,
+          "--page-size", 8, "--chunk", 256, "--decode-pages", 1024,
           "--stamp-layers", 2, "--stamp-row-bytes", 24, "--max-new", 4]
 FETCHING = ["--prefetch-policy", "wait_complete", "--prefetch-threshold", 16]
 SMALL = [*COMMON, *FETCHING, "--limit", 16]
@@ -221,7 +221,7 @@ class Killed(Broken):
     def test_every_step_of_every_rank(self):
         """A rank, under mpirun; the others are ended."""
         rng = random.Random(0)
-        for rank in range(3):
+        for rank in (0, 2):
             steps = dict(STEPS, **(STEPS_OF_RANK_0 if rank == 0 else {}))
             for step, most in steps.items():
                 inject = f"die={step}@rank:{rank}," \
@@ -238,7 +238,7 @@ class Killed(Broken):
         for rank in (0, 3):
             steps = dict(STEPS, **(STEPS_OF_RANK_0 if rank == 0 else {}))
             for step, most in steps.items():
-                for count in (1, max(most // 2, 3)):
+                for count in (1, max(most // 2, 3))[:2 if rank == 0 else 1]:
                     inject = f"die={step}@rank:{rank},count:{count}"
                     with self.subTest(inject=inject):
                         self.assertTrue(self.dies(4, inject, "local"))
@@ -431,7 +431,7 @@ class Disk(Broken):
             os.remove(self.file)
 
     def most_calls(self, kept, rank, c):
-        low, high = 0, 512
+        low, high = 0, 128 if self.options.calls > 0 else 512
         while low + 1 < high:
             middle = (low + high) // 2
             self.begin(kept, c)
@@ -659,9 +659,9 @@ class Reads(Broken):
 
 if __name__ == "__main__":
     def add_arguments(parser):
-        parser.add_argument("--kills", type=int, default=10,
+        parser.add_argument("--kills", type=int, default=6,
                             help="of Killed.test_at_random")
-        parser.add_argument("--calls", type=int, default=15,
+        parser.add_argument("--calls", type=int, default=8,
                             help="of Disk.test_calls_that_break; 0: all")
 
     pl.main(__doc__, add_arguments)
