@@ -246,8 +246,10 @@ class Same(Base):
                 self.assertGreater(seen["load"], 5)
 
     def test_decode_is_put_off(self):
-        seen = self.slots(self.both(2, 1, "--decode-pages", 240, "--max-new",
-                                    200, "--decode-host-pages", 300))
+        seen = self.slots(self.both(
+            2, 1, "--block-tokens", 64, "--page-size", 64, "--chunk", 512,
+            "--decode-pages", 240, "--max-new", 200, "--decode-host-pages",
+            300))
         self.assertGreater(seen["offload"], 0)
         self.assertGreater(seen["resume"], 0)
 
