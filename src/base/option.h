@@ -33,7 +33,8 @@ typedef enum pl_option_kind {
                             at most nine digits */
     PL_OPTION_FRACTION,  /* int64_t billionths: 0.88, 1 */
     PL_OPTION_DURATION,  /* int64_t ns: 5ns, 5us, 5ms, 5s; bare: in `unit` */
-    PL_OPTION_PAGES,     /* int64_t, or `unlimited` = PL_OPTION_UNLIMITED */
+    PL_OPTION_PAGES,     /* int64_t, or `unlimited` = PL_OPTION_UNLIMITED; of a
+                            row that says so, or `fit` = PL_OPTION_FIT */
     PL_OPTION_STRING,    /* char *, owned; NULL = not given */
     PL_OPTION_CHOICE,    /* int32_t, an index into `words` */
     PL_OPTION_INTEGERS,  /* pl_option_integers_t: 1,2,4 */
@@ -42,6 +43,7 @@ typedef enum pl_option_kind {
 } pl_option_kind_t;
 
 #define PL_OPTION_UNLIMITED ((int64_t)-1)
+#define PL_OPTION_FIT       ((int64_t)-2)
 
 typedef struct pl_option_integers {
     int64_t *items;
@@ -65,6 +67,7 @@ typedef struct pl_option {
     const char *help;         /* a sentence or two, without default and unit */
     const char *const *words; /* of a choice, NULL at the end */
     int64_t min, max;         /* of numbers, inclusive */
+    bool fits;                /* of pages: as many as fit can be asked for */
     uint32_t verbs;           /* bit mask: which verbs take it */
     bool recorded;            /* part of the configuration of a run */
     size_t offset;            /* of the member */

@@ -233,6 +233,10 @@ pl_status_t pl_option_read(const pl_option_t *option, const char *text,
             *(int64_t *)slot = PL_OPTION_UNLIMITED;
             return PL_OK;
         }
+        if (option->fits && (strcmp(text, "fit") == 0)) {
+            *(int64_t *)slot = PL_OPTION_FIT;
+            return PL_OK;
+        }
         good = read_scaled(option, NULL, text, slot);
         break;
     case PL_OPTION_CHOICE:
@@ -314,7 +318,8 @@ void pl_option_expected(const pl_option_t *option, pl_text_t *text)
     case PL_OPTION_PAGES:
         pl_text_add(text, "an integer");
         add_range(option, NULL, text);
-        pl_text_add(text, ", or unlimited");
+        pl_text_add(text,
+                    option->fits ? ", unlimited or fit" : ", or unlimited");
         break;
     case PL_OPTION_CHOICE:
         for (int32_t i = 0; option->words[i] != NULL; i++) {
@@ -416,6 +421,8 @@ pl_status_t pl_option_value_text(const pl_option_t *option, const void *values,
     case PL_OPTION_PAGES:
         if (*(const int64_t *)slot == PL_OPTION_UNLIMITED) {
             pl_text_add(&text, "unlimited");
+        } else if (*(const int64_t *)slot == PL_OPTION_FIT) {
+            pl_text_add(&text, "fit");
         } else {
             pl_text_add(&text, "%" PRId64, *(const int64_t *)slot);
         }

@@ -186,6 +186,8 @@ static const pl_idle_option_t OPTIONS[] = {
     {PLANS, "ep", is_not_planned, "it is for the cost table of --hardware"},
     {PLANS, "weight-dtype", is_not_planned,
      "it is for the cost table of --hardware"},
+    {PLANS, "mem-fraction", is_not_planned, "it is of --hardware"},
+    {PLANS, "context", is_not_planned, "it is for what fits on --hardware"},
     {PLANS, "materialize", is_not_planned,
      "it is for the cost table of --hardware"},
     {PL_VERB_SIM, "pd-link", sends_nowhere,

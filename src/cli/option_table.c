@@ -212,9 +212,12 @@ static const pl_option_t OPTIONS[] = {
      .fallback = "4096",
      .unit     = "pages",
      .help     = "Device tier per prefill rank, one scratch page included. "
-                 "unlimited needs --executor cost, here and below.",
+                 "unlimited needs --executor cost, here and below; fit, which "
+                 "is what --mem-fraction of --hardware leaves beside weights "
+                 "and view, too.",
      .min      = 2,
      .max      = INT32_MAX,
+     .fits     = true,
      .verbs    = PLANS,
      .recorded = true,
      AT(device_pages)},
@@ -250,6 +253,7 @@ static const pl_option_t OPTIONS[] = {
      .help     = "Pool of a rank that decodes, one scratch page included.",
      .min      = 2,
      .max      = INT32_MAX,
+     .fits     = true,
      .verbs    = PLANS,
      .recorded = true,
      AT(decode_pages)},

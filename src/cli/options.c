@@ -181,6 +181,15 @@ static pl_status_t check_pool(const pl_options_t *o, const char *name,
                name);
         return PL_ERR_ARGUMENT;
     }
+    if ((pages == PL_OPTION_FIT) &&
+        ((o->hardware == NULL) || (o->executor != PL_OPT_EXECUTOR_COST))) {
+        pl_log(log, PL_LOG_ERROR,
+               "option --%s fit: into which memory? it takes --hardware and "
+               "--model, and an executor without bytes (`sim`, --executor "
+               "cost); give a number of pages",
+               name);
+        return PL_ERR_ARGUMENT;
+    }
     if (pages > INT32_MAX / lanes) {
         pl_log(log, PL_LOG_ERROR,
                "option --%s %" PRId64 ": %" PRId64

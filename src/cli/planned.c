@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "cli/fits.h"
 #include "sim/calibrate.h"
 #include "sim/costs.h"
 #include "sim/presets.h"
@@ -145,6 +146,9 @@ static pl_status_t derive(const pl_options_t *o, const pl_log_t *log,
             ? pl_size_run_bytes(model, derive.kv_dtype, e->page_tokens, drafts,
                                 e->n_prefill)
             : e->page_bytes;
+    if (o->executor == PL_OPT_EXECUTOR_COST) {
+        PL_TRY(pl_cli_fit(o, log, &derive, e));
+    }
     return pl_costs_derive(&derive, &e->costs);
 }
 

@@ -20,7 +20,8 @@ static void make_run(pl_cli_t *run)
 
 static pl_status_t check(pl_options_t *o, const pl_log_t *log)
 {
-    if ((o->hardware != NULL) && (o->kv_dtype == PL_OPT_KV_F32)) {
+    if ((o->hardware != NULL) && (o->model != NULL) &&
+        (o->kv_dtype == PL_OPT_KV_F32)) {
         pl_log(log, PL_LOG_ERROR,
                "option --kv-dtype f32: engines keep KV in fewer bytes; give "
                "bf16 or fp8");

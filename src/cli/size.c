@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/command.h"
+#include "cli/fits.h"
 #include "cli/json.h"
 #include "cli/planned.h"
 #include "cli/table.h"
@@ -493,32 +494,16 @@ static pl_status_t print_json(const sizing_t *sizing)
 static pl_status_t judge(const sizing_t *sizing)
 {
     const pl_size_t *size = &sizing->size;
-    int32_t ep            = pl_size_least_ep(&sizing->params, size);
-    char remedy[96]       = "use hardware with more memory, or a larger "
-                            "--mem-fraction";
 
     if (sizing->run != NULL) {
         return PL_OK;
     }
-    if (ep > 0) {
-        (void)snprintf(remedy, sizeof(remedy),
-                       "they fit with the experts over %d GPUs (--gpus, --ep)",
-                       (int)ep);
-    }
     if (size->kv_bytes < 0) {
-        pl_log(sizing->log, PL_LOG_ERROR,
-               "the weights do not fit: %.2f GB on a GPU, but --mem-fraction "
-               "of %.2f GB is %.2f: %.2f GB are missing; %s",
-               gb(size->weight_bytes), gb(sizing->hardware.memory_bytes),
-               gb(size->budget_bytes), gb(-size->kv_bytes), remedy);
+        pl_cli_say_missing(sizing->log, "a GPU", "--gpus, --ep",
+                           &sizing->params, size);
     } else {
-        pl_log(sizing->log, PL_LOG_ERROR,
-               "no pages fit: the weights leave %.2f GB of a GPU, but the view "
-               "of --context takes %.2f and a page %.4f, and two are needed; "
-               "use a smaller --context, or more GPUs (--gpus, --ep)",
-               gb(size->kv_bytes),
-               gb(size->ownership[PL_SIZE_SHARED].view_bytes),
-               gb(size->ownership[PL_SIZE_SHARED].page_bytes));
+        pl_cli_say_no_pages(sizing->log, "a GPU", "--gpus, --ep", size,
+                            PL_SIZE_SHARED);
     }
     return PL_ERR_RESOURCE;
 }

@@ -103,7 +103,7 @@ static void count_tokens(const pl_size_params_t *params, pl_size_t *size)
     size->index_layers  = n_full + params->mtp_layers;
 }
 
-/* Experts are spread over params->ep GPUs, the rest is on each. */
+/* Experts are spread over ep GPUs, the rest is on each, or split by tp. */
 static int64_t weights_on_gpu(const pl_size_params_t *params,
                               const pl_census_t *census, int64_t ep,
                               int64_t *parts)
@@ -111,7 +111,8 @@ static int64_t weights_on_gpu(const pl_size_params_t *params,
     int64_t sum = 0;
 
     for (int i = 0; i < PL_PARTS; i++) {
-        parts[i] = census->bytes[i];
+        parts[i] = pl_census_bytes(census, (pl_part_t)i,
+                                   params->tp > 0 ? params->tp : 1);
         if (i == PL_PART_EXPERTS) {
             parts[i] = parts[i] / params->model->n_experts *
                        up(params->model->n_experts, ep);

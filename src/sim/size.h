@@ -32,6 +32,7 @@ typedef struct pl_size_params {
     const pl_hardware_t *hardware;
     int32_t cp;              /* C, 1 .. PL_MAX_RANKS */
     int32_t ep;              /* GPUs that share the experts, 1 .. n_experts */
+    int32_t tp;              /* GPUs that split all else; 0: 1 */
     pl_kv_dtype_t kv_dtype;  /* of the cache */
     pl_dtype_t weight_dtype; /* PL_BF16 or PL_F8_E4M3 */
     int32_t mtp_layers;      /* counted in; n_layers + them <= PL_MAX_LAYERS */

@@ -14,7 +14,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))), "support"))
 import pagelane_run as pl  # noqa: E402
 
-GLM = ("--hardware", "H200", "--model", "GLM-5.2", "--kv-dtype", "fp8")
+GLM = ("--hardware", "H200", "--model", "GLM-5.2", "--kv-dtype", "fp8",
+       "--ep", 32)
 TRACE = ("--trace", pl.SLICE, "--log-level", "warn")
 # Evictions, and hits in both tiers.
 TIERS = (*TRACE, "--block-tokens", 64, "--chunk", 512, "--device-pages", 250,

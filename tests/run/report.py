@@ -355,7 +355,7 @@ class Numbers(Case):
         run = self.run_program(
             "--trace", pl.SLICE, "--block-tokens", 64, "--cp", 4, "--chunk",
             512, "--max-new", 16, "--hardware", "H200", "--model", "GLM-5.2",
-            "--kv-dtype", "fp8", "--snapshot", path, verb="sim")
+            "--kv-dtype", "fp8", "--ep", 32, "--snapshot", path, verb="sim")
         said = {}
         lines = run.stdout.decode().split("where time goes")[1].split("\n")
         for line in lines[2:lines.index("")]:
@@ -366,7 +366,7 @@ class Numbers(Case):
             counters = {k: int(v) for k, v in
                         file["counters/engine"].attrs.items()
                         if k.endswith("_ns")}
-        self.assertEqual(len(counters), 16)
+        self.assertEqual(len(counters), 20)
         table = self.report(path).tables["operations"]
         parts = {(step, part): (ns, of) for step, part, ns, of in
                  table.rows("step", "part", "total_ns", "share")}

@@ -22,6 +22,7 @@ TRACE = ("--trace", pl.SLICE, "--block-tokens", 64, "--chunk", 512,
          "--max-new", 16)
 # 48 is no divisor of the chunk: points that cannot be run.
 GRID = ("--hardware", "H200", "--model", "GLM-5.2", "--kv-dtype", "fp8",
+        "--ep", "8",
         "--page-size", "16,48,64", "--device-pages", "300,500", "--cp",
         "1,2,4", "--evict", "lru,fifo", "--host-pages", "0,600")
 LIMITS = ("--slo", "ttft:11s,tpot:400ms", "--attain", "0.9",

@@ -17,7 +17,8 @@ import h5py  # noqa: E402
 import numpy as np  # noqa: E402
 import pagelane_run as pl  # noqa: E402
 
-GLM = ("--hardware", "H200", "--model", "GLM-5.2", "--kv-dtype", "fp8")
+GLM = ("--hardware", "H200", "--model", "GLM-5.2", "--kv-dtype", "fp8",
+       "--ep", 32)
 # Evictions, and hits in both tiers.
 TIERS = ("--trace", pl.SLICE, "--block-tokens", 64, "--chunk", 512,
          "--device-pages", 250, "--host-pages", 600, "--max-new", 16)
@@ -133,7 +134,7 @@ class Sim(Base):
         for name, more in (("H20", ()), ("H100", ()), ("B200", ())):
             ttft[name] = self.sim(
                 *TIERS, "--hardware", name, "--model", "GLM-5.2", "--kv-dtype",
-                "fp8", "--cp", 4, *more, "--json").json()["mean_ttft_ms"]
+                "fp8", "--cp", 4, "--ep", 32, *more, "--json").json()["mean_ttft_ms"]
         self.assertGreater(ttft["H20"], ttft["H100"])
         self.assertGreater(ttft["H100"], ttft["B200"])
         slow = self.path("slow.json")
@@ -162,6 +163,46 @@ class Sim(Base):
         with h5py.File(path, "r") as file:
             self.assertEqual(file["config"].attrs["ranks"], b"2")
             self.assertEqual(file["config"].attrs["executor"], b"cost")
+
+
+class Fits(Base):
+    """`fit` is what `size` says of the same GPUs."""
+
+    # prompts of up to 16,000 tokens, a view of one
+    ROOM = ("--context", 16384)
+
+    def size(self, *args):
+        return self.run_program(*args, *GLM, *self.ROOM, "--gpus", 32,
+                                "--json", verb="size").json()
+
+    def check(self, gpus, key, pages, option, *line):
+        """`pages` of a rank fit into some share of the memory."""
+        all_ = self.size(*gpus)
+        own = all_["ownership"][key]
+        view, each = own["view_bytes"], own["rank_page_bytes"]
+        if key == "layer-split": # the view is of all pages
+            each += view // own["device"]["pages_per_rank"]
+            view = 0
+        need = all_["gpu_weight_bytes"]["all"] + view + (pages + 0.5) * each
+        share = "%.9f" % (need / all_["memory_bytes"])
+        own = self.size(*gpus, "--mem-fraction", share)["ownership"][key]
+        self.assertEqual(own["device"]["pages_per_rank"], pages)
+        said = [self.sim(*TIERS, *GLM, *self.ROOM, "--mem-fraction", share,
+                         *line, option, n, "--json").stdout
+                for n in ("fit", pages, pages - 20)]
+        self.assertEqual(said[0], said[1])
+        self.assertNotEqual(said[1], said[2])
+
+    def test_pages_of_a_lane(self):
+        for ownership, key in (("zigzag", "shared"), ("layer", "layer-split"),
+                               ("replicated", "replicated")):
+            self.check(("--cp", 4), key, 300, "--device-pages", "--cp", 4,
+                       "--ownership", ownership)
+
+    def test_pages_of_a_home(self):
+        """A GPU that decodes keeps pages whole, whatever prefill does."""
+        self.check(("--cp", 1), "replicated", 290, "--decode-pages", "--cp", 4,
+                   "--decode-ranks", 1)
 
 
 class Same(Base):

@@ -25,7 +25,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
 import pagelane_run as pl  # noqa: E402
 import test_schema  # noqa: E402
 
-GLM = ("--hardware", "H200", "--model", "GLM-5.2", "--kv-dtype", "fp8")
+GLM = ("--hardware", "H200", "--model", "GLM-5.2", "--kv-dtype", "fp8",
+       "--ep", 32)
 TRACE = ("--trace", pl.SLICE, "--block-tokens", 64, "--chunk", 512,
          "--max-new", 16)
 GRID = {"device-pages": (250, 500), "host-pages": (0, 600), "cp": (1, 2, 4)}
@@ -169,6 +170,14 @@ class Points(Sweep):
         run = self.sweep(*TRACE, "--page-size", "48", status=2)
         self.assertIn("no point can be run", run.stderr)
         self.assertIn("--chunk 512", run.stderr)
+
+    def test_what_does_not_fit_is_an_outcome(self):
+        points = {p["options"]["ep"]: p for p in self.sweep(
+            *TRACE, *GLM, "--cp", 2, "--device-pages", "fit", "--ep", "1,32",
+            "--json").json()["points"]}
+        self.assertEqual(points["1"]["exit_status"], 4)
+        self.assertIn("the weights do not fit", points["1"]["limited_by"])
+        self.assertEqual(points["32"]["exit_status"], 0)
 
     def test_lists_come_from_anywhere(self):
         config = self.path("grid.conf")

@@ -204,15 +204,20 @@ START_TEST(fractions_are_of_one)
 }
 END_TEST
 
-START_TEST(pages_may_be_unlimited)
+START_TEST(pages_may_be_unlimited_or_fit)
 {
     good("--page-count", "2");
     ck_assert_int_eq(values.pages, 2);
     good("--page-count=unlimited", NULL);
     ck_assert_int_eq(values.pages, PL_OPTION_UNLIMITED);
-    refused("--page-count", "-1", "'-1'", "or unlimited");
+    good("--page-count", "fit");
+    ck_assert_int_eq(values.pages, PL_OPTION_FIT);
+    refused("--page-count", "-1", "'-1'", "unlimited or fit");
+    refused("--page-count", "-2", "'-2'", "unlimited or fit");
+    /* only where the row says so */
+    refused("--count", "fit", "'fit'", "from -5 to 100");
     refused("--page-count", "1", "'1'", "from 2 to 1000");
-    refused("--page-count", "Unlimited", "'Unlimited'", "or unlimited");
+    refused("--page-count", "Unlimited", "'Unlimited'", "unlimited or fit");
 }
 END_TEST
 
@@ -622,7 +627,7 @@ static TCase *values_case(void)
     tcase_add_test(tcase, sizes_and_times_have_suffixes);
     tcase_add_test(tcase, gigabytes_are_exact);
     tcase_add_test(tcase, fractions_are_of_one);
-    tcase_add_test(tcase, pages_may_be_unlimited);
+    tcase_add_test(tcase, pages_may_be_unlimited_or_fit);
     tcase_add_test(tcase, choices_are_words_and_lists_are_numbers);
     return tcase;
 }
