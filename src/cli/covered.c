@@ -109,7 +109,7 @@ void pl_covered_json(json_object *object, const pl_covered_t *covered)
     if (covered->fit.n_requests == 0) {
         return;
     }
-    pl_json_integer(object, "extrapolated",
+    pl_json_integer(object, PL_COVERED_NAME,
                     pl_covered_is_outside(covered) ? 1 : 0);
     pl_json_integer(object, "extrapolated_prompts", covered->n_inputs);
     pl_json_integer(object, "extrapolated_answers", covered->n_outputs);

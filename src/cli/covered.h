@@ -28,7 +28,9 @@ bool pl_covered_is_outside(const pl_covered_t *covered);
 
 /* A line on stdout for each thing that is outside. */
 void pl_covered_print(const pl_covered_t *covered);
-/* Members of `object`, if there is a fit. */
+/* Members of `object`, if there is a fit; the first says, by 1, that something
+ * is outside. */
+#define PL_COVERED_NAME "extrapolated"
 void pl_covered_json(json_object *object, const pl_covered_t *covered);
 
 #endif /* PL_CLI_COVERED_H */

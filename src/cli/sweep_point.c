@@ -9,6 +9,7 @@
 #include <pagelane/trace.h>
 
 #include "base/text.h"
+#include "cli/covered.h"
 #include "cli/fleet.h"
 #include "cli/json.h"
 #include "cli/report.h"
@@ -314,6 +315,7 @@ static pl_status_t collect(void *context, const pl_outcome_t *outcome)
     pl_slo_t slo                     = {0};
     pl_metrics_t metrics             = {0};
     pl_detail_t detail               = {0};
+    pl_covered_t covered             = {0};
     json_object *object;
     pl_status_t status;
 
@@ -322,6 +324,7 @@ static pl_status_t collect(void *context, const pl_outcome_t *outcome)
     }
     PL_TRY(pl_metrics_of(outcome->records, outcome->n, &metrics));
     PL_TRY(pl_detail_make(outcome, &metrics, &slo, &detail));
+    PL_TRY(pl_covered_find(&trial->cli, outcome, &covered));
     object = json_object_new_object();
     if (outcome->fleet == NULL) {
         pl_json_integer(object, "gpus", config->n_prefill + config->n_decode);
@@ -333,6 +336,7 @@ static pl_status_t collect(void *context, const pl_outcome_t *outcome)
     if (outcome->fleet != NULL) {
         pl_fleet_json(object, &trial->cli, outcome, &metrics, &detail);
     }
+    pl_covered_json(object, &covered);
     status = add_values(&trial->values, object);
     json_object_put(object);
     return status;
@@ -373,6 +377,22 @@ static bool is_same(const values_t *a, const values_t *b)
     return true;
 }
 
+/* Of 0 and 1, is any 1?  Not how many are. */
+static bool is_verdict(const pl_sweep_value_t *value)
+{
+    return strcmp(value->name, PL_COVERED_NAME) == 0;
+}
+
+static int64_t largest(const int64_t *numbers, size_t n)
+{
+    int64_t most = numbers[0];
+
+    for (size_t i = 1; i < n; i++) {
+        most = numbers[i] > most ? numbers[i] : most;
+    }
+    return most;
+}
+
 /* seeds[n] into the point's values, which are as those of the first. */
 static pl_status_t fold(const values_t *seeds, size_t n,
                         pl_sweep_point_t *point)
@@ -386,7 +406,9 @@ static pl_status_t fold(const values_t *seeds, size_t n,
         for (size_t i = 0; i < n; i++) {
             numbers[i] = seeds[i].items[v].mean;
         }
-        value.mean = pl_sweep_mean(numbers, n, &value.half);
+        value.mean = is_verdict(&value)
+                         ? largest(numbers, n)
+                         : pl_sweep_mean(numbers, n, &value.half);
         status     = PL_ARRAY_PUSH(&point->values, value);
     }
     free(numbers);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "cli/covered.h"
 #include "cli/json.h"
 #include "cli/report.h"
 #include "cli/table.h"
@@ -121,6 +122,12 @@ static void add_numbers(pl_table_t *table, const pl_cli_t *cli,
     pl_table_cell(table, "%.1f", pl_sweep_number(point, "output_throughput"));
 }
 
+/* Does it go beyond what its calibration was fitted to? */
+static bool is_outside(const pl_sweep_point_t *point)
+{
+    return pl_sweep_number(point, PL_COVERED_NAME) > 0;
+}
+
 static void add_row(pl_table_t *table, const pl_cli_t *cli,
                     const pl_sweep_point_t *point, const pl_sweep_verdict_t *v,
                     size_t i)
@@ -129,8 +136,8 @@ static void add_row(pl_table_t *table, const pl_cli_t *cli,
     size_t n              = 0;
     const pl_axis_t *axes = pl_grid_axes(cli->grid, &n);
 
-    pl_table_cell(table, "%" PRId64 "%s", v->places[i],
-                  v->meets[i] != 0 ? "" : "!");
+    pl_table_cell(table, "%" PRId64 "%s%s", v->places[i],
+                  v->meets[i] != 0 ? "" : "!", is_outside(point) ? "~" : "");
     for (size_t a = 0; a < n; a++) {
         if (axes[a].items.n > 1) {
             pl_table_cell(table, "%s", item_of(cli->grid, i, a));
@@ -151,12 +158,18 @@ static pl_status_t print_tables(const pl_cli_t *cli,
                                 const pl_sweep_verdict_t *v)
 {
     pl_table_t *table = open_table(cli, v);
+    bool any          = false;
 
     say_decision(cli, v, points);
     for (size_t i = 0; (i < v->n) && (i < MOST_ROWS); i++) {
         add_row(table, cli, &points[v->order[i]], v, v->order[i]);
+        any = any || is_outside(&points[v->order[i]]);
     }
     PL_TRY(pl_report_table(table));
+    if (any) {
+        printf("~ extrapolated: beyond what the calibration was fitted to "
+               "(docs/sim.md).\n\n");
+    }
     if (v->n > MOST_ROWS) {
         printf("%zu points more are in %s.\n", v->n - MOST_ROWS,
                cli->options.output);

@@ -162,40 +162,68 @@ static void add_outcome(pl_content_t *content, const pl_sweep_file_t *file)
     }
 }
 
-/* The first point that ran says which numbers there are. */
-static const pl_sweep_point_t *model_of(const pl_sweep_file_t *file)
+/* Every number that any point has, as the first says it that has it: points of
+ * other options may have others. */
+typedef PL_ARRAY(const pl_sweep_value_t *) likes_t;
+
+/* Mostly it is at the same place. */
+static bool is_liked(const likes_t *likes, const char *name, size_t at)
 {
-    for (size_t i = 0; i < file->n_points; i++) {
-        if (file->points[i].status == PL_OK) {
-            return &file->points[i];
+    if ((at < likes->n) && (strcmp(likes->items[at]->name, name) == 0)) {
+        return true;
+    }
+    for (size_t i = 0; i < likes->n; i++) {
+        if (strcmp(likes->items[i]->name, name) == 0) {
+            return true;
         }
     }
-    return NULL;
+    return false;
+}
+
+static pl_status_t find_likes(const pl_sweep_file_t *file, likes_t *likes)
+{
+    for (size_t i = 0; i < file->n_points; i++) {
+        for (size_t v = 0; v < file->points[i].values.n; v++) {
+            const pl_sweep_value_t *value = &file->points[i].values.items[v];
+
+            if (!is_liked(likes, value->name, v)) {
+                PL_TRY(PL_ARRAY_PUSH(likes, value));
+            }
+        }
+    }
+    return PL_OK;
+}
+
+static void add_column(pl_content_t *content, const pl_sweep_file_t *file,
+                       const char *group, const pl_sweep_value_t *like,
+                       bool halves, const char *description)
+{
+    char path[160];
+    int64_t *numbers;
+
+    name_path(group, like->name, path, sizeof(path));
+    numbers =
+        pl_content_add(content, path, column(file, like->unit, description));
+    for (size_t i = 0; (numbers != NULL) && (i < file->n_points); i++) {
+        const pl_sweep_value_t *value =
+            pl_sweep_find(&file->points[i], like->name);
+
+        if (value != NULL) {
+            numbers[i] = halves ? value->half : value->mean;
+        }
+    }
 }
 
 static void add_numbers(pl_content_t *content, const pl_sweep_file_t *file,
-                        const char *group, bool halves, const char *description)
+                        const likes_t *likes, const char *group, bool halves,
+                        const char *description)
 {
-    const pl_sweep_point_t *model = model_of(file);
     char path[160];
 
     (void)snprintf(path, sizeof(path), "/%s", group);
     pl_content_group(content, path);
-    for (size_t v = 0; (model != NULL) && (v < model->values.n); v++) {
-        const pl_sweep_value_t *like = &model->values.items[v];
-        int64_t *numbers;
-
-        name_path(group, like->name, path, sizeof(path));
-        numbers = pl_content_add(content, path,
-                                 column(file, like->unit, description));
-        for (size_t i = 0; (numbers != NULL) && (i < file->n_points); i++) {
-            const pl_sweep_value_t *value =
-                pl_sweep_find(&file->points[i], like->name);
-
-            if (value != NULL) {
-                numbers[i] = halves ? value->half : value->mean;
-            }
-        }
+    for (size_t i = 0; i < likes->n; i++) {
+        add_column(content, file, group, likes->items[i], halves, description);
     }
 }
 
@@ -219,17 +247,18 @@ static void add_timing(pl_content_t *content, const pl_sweep_file_t *file)
     }
 }
 
-static void add_all(pl_content_t *content, const pl_sweep_file_t *file)
+static void add_all(pl_content_t *content, const pl_sweep_file_t *file,
+                    const likes_t *likes)
 {
     pl_content_text(content, "/", "format", PL_SWEEP_FORMAT);
     pl_content_version(content, "/", "schema_version", PL_SWEEP_MAJOR,
                        PL_SWEEP_MINOR);
     add_config(content, file);
     add_outcome(content, file);
-    add_numbers(content, file, "metrics", false,
+    add_numbers(content, file, likes, "metrics", false,
                 "of the point; the mean over its seeds");
     if (file->intervals) {
-        add_numbers(content, file, "interval", true,
+        add_numbers(content, file, likes, "interval", true,
                     "half of the 95 % interval of the mean over seeds");
     }
     add_timing(content, file);
@@ -262,10 +291,13 @@ pl_status_t pl_sweep_write(const pl_sweep_file_t *file, const char *partial,
                            const char *path, const pl_log_t *log)
 {
     pl_content_t content = {0};
-    pl_status_t status;
+    likes_t likes        = {0};
+    pl_status_t status   = find_likes(file, &likes);
 
-    add_all(&content, file);
-    status = pl_content_status(&content);
+    if (status == PL_OK) {
+        add_all(&content, file, &likes);
+        status = pl_content_status(&content);
+    }
     if (status != PL_OK) {
         pl_log(log, PL_LOG_ERROR, "%s: out of memory", partial);
     } else {
@@ -274,6 +306,7 @@ pl_status_t pl_sweep_write(const pl_sweep_file_t *file, const char *partial,
     if (status == PL_OK) {
         status = pl_file_publish(partial, path, log);
     }
+    PL_ARRAY_FREE(&likes);
     pl_content_free(&content);
     return status;
 }

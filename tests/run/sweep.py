@@ -8,8 +8,10 @@ the objective is first.
 import contextlib
 import glob
 import itertools
+import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -170,6 +172,40 @@ class Points(Sweep):
         run = self.sweep(*TRACE, "--page-size", "48", status=2)
         self.assertIn("no point can be run", run.stderr)
         self.assertIn("--chunk 512", run.stderr)
+
+    def test_beyond_the_calibration(self):
+        """A point says so, in the table, in JSON and in the file; one that
+        knows of no calibrated range says nothing."""
+        files = {"rates.json": {"bench": "kernels", "grouped_tflops": 500},
+                 "fit.json": {"fit": {
+                     "prefill_scale": 1, "decode_scale": 1, "requests": 9,
+                     "least_input_tokens": 1, "most_input_tokens": 999999,
+                     "least_output_tokens": 1, "most_output_tokens": 8,
+                     "most_concurrent": 999}}}
+        for name, what in files.items():
+            with open(self.path(name), "w", encoding="ascii") as file:
+                json.dump(what, file)
+        grid = (*TRACE, *GLM, "--cp", 2, "--max-new", "4,16", "--calibrate",
+                ",".join(map(self.path, files)))
+        outside = {(self.path("rates.json"), n): None for n in "4 16".split()}
+        outside |= {(self.path("fit.json"), "4"): 0,
+                    (self.path("fit.json"), "16"): 1}
+        self.assertEqual(outside, {
+            (p["options"]["calibrate"], p["options"]["max-new"]):
+            p["metrics"].get("extrapolated")
+            for p in self.sweep(*grid, "--json").json()["points"]})
+        with h5py.File(self.path("a.h5"), "r") as file:
+            rows = zip(file["options/calibrate"][...].astype(str),
+                       file["options/max_new"][...].astype(str))
+            self.assertEqual([outside[row] or 0 for row in rows],
+                             list(file["metrics/extrapolated"][...]))
+        said = self.sweep(*grid, output="b.h5").stdout.decode()
+        marked = [line.split() for line in said.split("\n")
+                  if re.match(r" *[0-9]+~ ", line)]
+        self.assertEqual(len(marked), 1)
+        self.assertIn(self.path("fit.json"), marked[0])
+        self.assertIn("16", marked[0])
+        self.assertEqual(said.count("~ extrapolated"), 1)
 
     def test_what_does_not_fit_is_an_outcome(self):
         points = {p["options"]["ep"]: p for p in self.sweep(
