@@ -72,7 +72,7 @@ static const char REPORT_DETAILS[] =
     "With\n"
     "--trace, the trace of that run, it has the exact curve of what LRU caches "
     "of any\n"
-    "size would hit.\n";
+    "size would hit. Of a sweep it says which point to take, and shows all.\n";
 
 static const char SWEEP_DETAILS[] =
     "Options of a simulation take lists: --cp 1,2,4,8 --host-gb 64,256 are "
@@ -176,7 +176,7 @@ static const pl_verb_t VERBS[] = {
      .run       = pl_cli_export},
     {.name     = "report",
      .operands = "FILE",
-     .summary  = "a snapshot as one HTML page: what limits the run, and charts",
+     .summary  = "a snapshot or a sweep as one HTML page: what limits it, charts",
      .details  = REPORT_DETAILS,
      .bit      = PL_VERB_REPORT,
      .min_words = 1,

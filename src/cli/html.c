@@ -33,7 +33,8 @@ static void free_table(pl_html_table_t *table)
     size_t n = table->columns.n;
 
     for (size_t i = 0; (n > 0) && (i < table->cells.n); i++) {
-        if (table->columns.items[i % n].kind == PL_HTML_TEXT) {
+        if ((table->columns.items[i % n].kind == PL_HTML_TEXT) &&
+            !table->cells.items[i].is_none) {
             free(table->cells.items[i].text);
         }
     }
@@ -179,6 +180,21 @@ void pl_html_column(pl_html_table_t *table, const char *name, const char *title,
     }
 }
 
+void pl_html_more(pl_html_table_t *table)
+{
+    if (table != NULL) {
+        table->n_shown  = table->columns.n;
+        table->has_more = true;
+    }
+}
+
+void pl_html_axes(pl_html_table_t *table, pl_html_axes_t axes)
+{
+    if (table != NULL) {
+        table->axes = axes;
+    }
+}
+
 static void push(pl_html_table_t *table, page_cell_t cell)
 {
     if ((table != NULL) && (table->page->status == PL_OK)) {
@@ -219,6 +235,11 @@ void pl_html_text(pl_html_table_t *table, const char *format, ...)
     if (table->page->status != PL_OK) {
         free(cell.text);
     }
+}
+
+void pl_html_none(pl_html_table_t *table)
+{
+    push(table, (page_cell_t){.is_none = true});
 }
 
 void pl_html_mark(pl_html_table_t *table, double at, const char *name)

@@ -57,7 +57,9 @@ typedef enum pl_html_chart {
     PL_HTML_HEAT,      /* over the first column, a strip for each other that is
                           dark where it is near the column's `full` */
     PL_HTML_HISTOGRAM, /* first, end, count */
-    PL_HTML_CURVE      /* lines over a logarithmic first column */
+    PL_HTML_CURVE,     /* lines over a logarithmic first column */
+    PL_HTML_SCATTER    /* a point a row, any two columns over each other; the
+                          table can be sorted, and its rows are pointed at */
 } pl_html_chart_t;
 
 typedef struct pl_html_section {
@@ -74,7 +76,7 @@ typedef enum pl_html_kind {
     PL_HTML_COUNT, /* integer */
     PL_HTML_NS,    /* integer, shown in ms, as x in s */
     PL_HTML_SHARE, /* real, in percent */
-    PL_HTML_REAL,
+    PL_HTML_REAL,  /* shown with four digits */
     PL_HTML_TEXT
 } pl_html_kind_t;
 
@@ -83,10 +85,24 @@ typedef enum pl_html_kind {
 void pl_html_column(pl_html_table_t *table, const char *name, const char *title,
                     pl_html_kind_t kind, double full);
 
+/* Columns that are added from now on are for the chart and the CSV alone: the
+ * table in the HTML goes without them. */
+void pl_html_more(pl_html_table_t *table);
+
+/* Of a scatter chart: the columns, by number, that are shown first, and one
+ * with 1 for points that are marked as good and 0 for the others. */
+typedef struct pl_html_axes {
+    size_t x, y, colour, good;
+} pl_html_axes_t;
+void pl_html_axes(pl_html_table_t *table, pl_html_axes_t axes);
+
 void pl_html_integer(pl_html_table_t *table, int64_t value);
 void pl_html_real(pl_html_table_t *table, double value);
 void pl_html_text(pl_html_table_t *table, const char *format, ...)
     PL_TEXT_FORMAT(2, 3);
+
+/* A cell without a value, of any kind. */
+void pl_html_none(pl_html_table_t *table);
 
 /* A line across the chart at this x. */
 void pl_html_mark(pl_html_table_t *table, double at, const char *name);

@@ -6,10 +6,13 @@
 #include "base/array.h"
 #include "cli/html.h"
 
-typedef union page_cell {
-    int64_t integer; /* PL_HTML_COUNT, PL_HTML_NS */
-    double real;     /* PL_HTML_SHARE, PL_HTML_REAL */
-    char *text;      /* PL_HTML_TEXT; owned */
+typedef struct page_cell {
+    bool is_none; /* else: */
+    union {
+        int64_t integer; /* PL_HTML_COUNT, PL_HTML_NS */
+        double real;     /* PL_HTML_SHARE, PL_HTML_REAL */
+        char *text;      /* PL_HTML_TEXT; owned */
+    };
 } page_cell_t;
 
 typedef struct page_column {
@@ -29,6 +32,9 @@ struct pl_html_table {
     pl_html_chart_t chart;
     bool half;
     PL_ARRAY(page_column_t) columns;
+    size_t n_shown; /* columns in the HTML, if has_more; else all */
+    bool has_more;
+    pl_html_axes_t axes;         /* of a scatter chart */
     PL_ARRAY(page_cell_t) cells; /* row by row */
     PL_ARRAY(page_mark_t) marks;
 };

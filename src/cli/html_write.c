@@ -1,5 +1,6 @@
 /* A page as HTML. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -8,14 +9,15 @@
 #include "cli/html_assets.h"
 #include "cli/html_internal.h"
 
-/* Rows of a chart's table that stand in the HTML; the JSON has all. */
-enum { SHOWN_ROWS = 24 };
+/* Rows of a chart's table that stand in the HTML, and of one whose rows are the
+ * points of the chart; the JSON has all. */
+enum { SHOWN_ROWS = 24, SHOWN_POINTS = 2000 };
 
 static const char *const CHART_NAMES[] = {
     [PL_HTML_TABLE] = "table",         [PL_HTML_BARS] = "bars",
     [PL_HTML_LINES] = "lines",         [PL_HTML_STACK] = "stack",
     [PL_HTML_HEAT] = "heat",           [PL_HTML_CURVE] = "curve",
-    [PL_HTML_HISTOGRAM] = "histogram",
+    [PL_HTML_HISTOGRAM] = "histogram", [PL_HTML_SCATTER] = "scatter",
 };
 
 static const char *const KIND_NAMES[] = {
@@ -120,8 +122,22 @@ static void put_count(FILE *file, int64_t value)
     }
 }
 
+/* Four digits, unless there are more before the point. */
+static void put_real(FILE *file, double value)
+{
+    if ((fabs(value) >= 1000) && (fabs(value) < 1e15)) {
+        put_count(file, llround(value));
+    } else {
+        fprintf(file, "%.4g", value);
+    }
+}
+
 static void put_cell(FILE *file, const page_column_t *column, page_cell_t cell)
 {
+    if (cell.is_none) {
+        fputs("&#8211;", file);
+        return;
+    }
     switch (column->kind) {
     case PL_HTML_COUNT:
         put_count(file, cell.integer);
@@ -133,7 +149,7 @@ static void put_cell(FILE *file, const page_column_t *column, page_cell_t cell)
         fprintf(file, "%.2f&#8239;%%", cell.real);
         break;
     case PL_HTML_REAL:
-        fprintf(file, "%.3f", cell.real);
+        put_real(file, cell.real);
         break;
     case PL_HTML_TEXT:
         put_html(file, cell.text);
@@ -141,10 +157,15 @@ static void put_cell(FILE *file, const page_column_t *column, page_cell_t cell)
     }
 }
 
+static size_t columns_shown(const pl_html_table_t *table)
+{
+    return table->has_more ? table->n_shown : table->columns.n;
+}
+
 static void put_heads(FILE *file, const pl_html_table_t *table)
 {
     fputs("<thead><tr>", file);
-    for (size_t c = 0; c < table->columns.n; c++) {
+    for (size_t c = 0; c < columns_shown(table); c++) {
         const page_column_t *column = &table->columns.items[c];
 
         fprintf(file, "<th%s>",
@@ -161,7 +182,7 @@ static void put_row(FILE *file, const pl_html_table_t *table, size_t row)
     const page_cell_t *cells = table->cells.items + row * table->columns.n;
 
     fputs("<tr>", file);
-    for (size_t c = 0; c < table->columns.n; c++) {
+    for (size_t c = 0; c < columns_shown(table); c++) {
         const page_column_t *column = &table->columns.items[c];
         bool bar =
             (table->chart == PL_HTML_BARS) && (column->kind == PL_HTML_SHARE);
@@ -187,19 +208,21 @@ static bool is_drawn(const pl_html_table_t *table)
 static void put_table(FILE *file, const pl_html_table_t *table)
 {
     size_t n     = rows_of(table);
-    size_t shown = is_drawn(table) && (n > SHOWN_ROWS) ? SHOWN_ROWS : n;
+    size_t most  = table->chart == PL_HTML_SCATTER ? SHOWN_POINTS : SHOWN_ROWS;
+    size_t shown = is_drawn(table) && (n > most) ? most : n;
+    bool sample  = (shown < n) && (table->chart != PL_HTML_SCATTER);
 
     fputs("<div class=\"scroll\"><table>\n", file);
     put_heads(file, table);
     fputs("<tbody>\n", file);
     for (size_t i = 0; i < shown; i++) {
-        put_row(file, table, shown < n ? i * (n - 1) / (shown - 1) : i);
+        put_row(file, table, sample ? i * (n - 1) / (shown - 1) : i);
     }
     fputs("</tbody></table></div>\n", file);
     if (shown < n) {
         fprintf(file,
-                "<p class=\"few\">%zu of %zu rows; the CSV has all.</p>\n",
-                shown, n);
+                "<p class=\"few\">%s%zu of %zu rows; the CSV has all.</p>\n",
+                sample ? "" : "The first ", shown, n);
     }
 }
 
@@ -208,7 +231,8 @@ static void put_table(FILE *file, const pl_html_table_t *table)
 /* Long tables, and those behind charts, fold away where a script runs. */
 static bool is_folded(const pl_html_table_t *table)
 {
-    return is_drawn(table) || (rows_of(table) > SHOWN_ROWS);
+    return (table->chart != PL_HTML_SCATTER) &&
+           (is_drawn(table) || (rows_of(table) > SHOWN_ROWS));
 }
 
 static void put_section(FILE *file, const pl_html_table_t *table)
@@ -270,7 +294,9 @@ static void put_words(FILE *file, const pl_html_t *page)
 
 static void put_value(FILE *file, const page_column_t *column, page_cell_t cell)
 {
-    if (column->kind == PL_HTML_TEXT) {
+    if (cell.is_none) {
+        fputs("null", file);
+    } else if (column->kind == PL_HTML_TEXT) {
         put_json(file, cell.text);
     } else if ((column->kind == PL_HTML_SHARE) ||
                (column->kind == PL_HTML_REAL)) {
@@ -316,7 +342,15 @@ static void put_numbers(FILE *file, const pl_html_t *page)
             put_json(file, table->marks.items[m].name);
             fputc('}', file);
         }
-        fputs("],\"columns\":[", file);
+        fputs("],", file);
+        if (table->chart == PL_HTML_SCATTER) {
+            fprintf(file,
+                    "\"axes\":{\"x\":%zu,\"y\":%zu,\"colour\":%zu,"
+                    "\"good\":%zu},\"shown\":%zu,",
+                    table->axes.x, table->axes.y, table->axes.colour,
+                    table->axes.good, columns_shown(table));
+        }
+        fputs("\"columns\":[", file);
         put_columns(file, table);
         fputs("]}", file);
     }

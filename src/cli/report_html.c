@@ -1,5 +1,5 @@
-/* pagelane report F: a page that a person would rather look at, and a trace of
- * what happened. */
+/* pagelane report F: a page that a person would rather look at, and of a
+ * snapshot a trace of what happened. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +8,7 @@
 #include "cli/exit_status.h"
 #include "cli/output_file.h"
 #include "cli/report_data.h"
+#include "cli/report_sweep.h"
 
 /* ---- the page ---- */
 
@@ -86,14 +87,12 @@ static pl_status_t write_all(pl_report_data_t *data)
                : PL_OK;
 }
 
-static pl_status_t report_snapshot(const pl_cli_t *cli)
+static pl_status_t report_snapshot(const pl_cli_t *cli,
+                                   const pl_snapshot_t *snapshot)
 {
-    pl_snapshot_t *snapshot = NULL;
-    pl_report_data_t data   = {0};
-    pl_status_t status;
+    pl_report_data_t data = {0};
+    pl_status_t status    = pl_report_load(cli, snapshot, &data);
 
-    PL_TRY(pl_snapshot_open(cli->words[0], &cli->log, &snapshot));
-    status = pl_report_load(cli, snapshot, &data);
     if ((status == PL_OK) && (cli->options.trace != NULL)) {
         status = pl_report_load_curve(cli->options.trace, &data);
     }
@@ -101,11 +100,20 @@ static pl_status_t report_snapshot(const pl_cli_t *cli)
         status = write_all(&data);
     }
     pl_report_free(&data);
-    pl_snapshot_close(snapshot);
     return status;
 }
 
 int pl_cli_report(const pl_cli_t *cli)
 {
-    return pl_status_exit(report_snapshot(cli));
+    pl_snapshot_t *snapshot = NULL;
+    pl_status_t status =
+        pl_snapshot_open_any(cli->words[0], &cli->log, &snapshot);
+
+    if (status == PL_OK) {
+        status = pl_snapshot_is_sweep(snapshot)
+                     ? pl_report_sweep(cli, snapshot)
+                     : report_snapshot(cli, snapshot);
+    }
+    pl_snapshot_close(snapshot);
+    return pl_status_exit(status);
 }

@@ -103,7 +103,8 @@ static pl_status_t refuse_format(const pl_inside_t *inside, const char *format)
     if (strcmp(format, PL_SWEEP_FORMAT) == 0) {
         return pl_inside_refuse(inside, "/format",
                                 "is '%s': the file of a sweep; expected a "
-                                "snapshot; `pagelane export` reads sweeps",
+                                "snapshot; `pagelane report` and `pagelane "
+                                "export` read sweeps",
                                 format);
     }
     if ((strcmp(format, PL_TIER_FORMAT) == 0) ||

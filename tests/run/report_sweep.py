@@ -8,6 +8,7 @@ The tests of the page in a browser are skipped where no Chromium is installed.
 import csv
 import io
 import os
+import random
 import shutil
 import sys
 import tempfile
@@ -17,6 +18,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
 import h5py  # noqa: E402
 import numpy as np  # noqa: E402
 import pagelane_run as pl  # noqa: E402
+from chromium import Chromium  # noqa: E402
+from report_page import CSV, DRAWN, Page  # noqa: E402
 
 TRACE = ("--trace", pl.SLICE, "--block-tokens", 64, "--chunk", 512,
          "--max-new", 16)
@@ -197,7 +200,8 @@ class Readers(Case):
                            ("compare", (self.file, self.file))):
             run = self.run_program(*args, verb=verb, status=3)
             self.assertRegex(run.stderr, "the file of a sweep; expected a "
-                             "snapshot; `pagelane export` reads sweeps")
+                             "snapshot; `pagelane report` and `pagelane "
+                             "export` read sweeps")
             self.assertEqual(run.stderr.count("\n"), 1)
 
     def test_check(self):
@@ -222,13 +226,594 @@ class Readers(Case):
         self.assertEqual(self.found(self.edited(lambda file: None)), 1)
         for name, (edit, says) in MALFORMED.items():
             path = self.edited(edit)
-            run = self.run_program(path, "points", verb="export", status=3)
-            self.assertRegex(run.stderr, says, name)
-            self.assertEqual(run.stderr.count("\n"), 1, name)
+            for verb, more in (("export", ("points",)), ("report", ())):
+                run = self.run_program(path, *more, verb=verb, status=3)
+                self.assertRegex(run.stderr, says, name)
+                self.assertEqual(run.stderr.count("\n"), 1, name)
             if name == "another version":  # it cannot be looked into
                 continue
             self.assertEqual(self.found(path), 2, name)
 
 
+class Reports(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.page_path = cls.path("a.html")
+        run = pl.Run(cls.program, cls.file, "-o", cls.page_path,
+                     verb="report")
+        assert run.status == 0 and run.stdout == b"" and run.stderr == "", run
+        with open(cls.page_path, encoding="utf-8") as file:
+            cls.page = Page(file.read())
+        cls.points = sorted(cls.said.values(), key=lambda p: p["place"])
+
+    def report(self, path, *args):
+        return Page(self.run_program(path, *args, verb="report").stdout
+                    .decode())
+
+    @staticmethod
+    def words(point):
+        return ", ".join(f"{k} {v}" for k, v in
+                         sorted(point["options"].items()))
+
+    def why(self, page):
+        return page.texts("p", "why")[0]
+
+
+class Pages(Reports):
+    def test_the_decision_is_first(self):
+        meets = [p for p in self.points if p.get("meets_limits")]
+        self.assertTrue(4 < len(meets) < len(self.points))
+        best = meets[0]
+        self.assertEqual(
+            self.page.texts("h1", "headline"),
+            ["Cheapest that meets the limits: " + self.words(best)])
+        alike = [p for p in meets if p["cost"] == best["cost"]]
+        after = meets[len(alike)]
+        more = 100 * (after["cost"] / best["cost"] - 1)
+        why = self.why(self.page)
+        for text in (f"It costs {best['cost']:.4g};",
+                     f"the next best ({self.words(after)}) costs "
+                     f"{after['cost']:.4g} (",
+                     f"{len(meets)} of 72 points keep ttft:11s,tpot:400ms for "
+                     "90 % of their requests.",
+                     "To take it: " + " ".join(
+                         f"--{k} {v}" for k, v in
+                         sorted(best["options"].items()))):
+            self.assertIn(text, why)
+        said = float(why.split("(+")[1].split(" %")[0])
+        self.assertAlmostEqual(said, more, delta=0.1 * more)
+        self.assertEqual(len(alike) > 1, "as good" in why)
+        tiles = self.page.tiles()
+        failed = sum(p["exit_status"] != 0 for p in self.points)
+        self.assertEqual(tiles["points"], (
+            "72", f"{len(meets)} meet the limits, {failed} cannot be run"))
+        m = best["metrics"]
+        self.assertEqual(tiles["time to first token"], (
+            f"{m['p99_ttft_ms']:.2f} ms", f"p99; mean {m['mean_ttft_ms']:.2f} "
+            "ms"))
+
+    def test_nothing_meets_the_limits(self):
+        """Of the file that a sweep with less time leaves."""
+        path = self.path("none.h5")
+        said = self.sweep(path, *TRACE, *GRID, "--slo", "ttft:1s",
+                          "--objective", "max:hit_rate").json()["points"]
+        page, nearest = self.report(path), said[0]
+        self.assertEqual(page.texts("h1", "headline"), [
+            "No point meets the limits; the nearest: " + self.words(nearest)])
+        m = nearest["metrics"]
+        broken = 100 * m["broke_ttft"] / m["completed"]
+        self.assertIn(f"for {100 * nearest['kept']:.2f} %. ttft is broken by "
+                      f"{broken:.1f} % (p99 {m['p99_ttft_ms']:.4g} ms).",
+                      self.why(page))
+        table = page.tables["effect_cp"]
+        for i, cp in enumerate(table["value"]):
+            kept = [100 * p["kept"] for p in said
+                    if p["options"]["cp"] == cp and "kept" in p]
+            self.assertAlmostEqual(table["best"][i], max(kept), 4)
+
+    def test_another_objective_and_no_limits(self):
+        path = self.path("ttft.h5")
+        said = self.sweep(path, *TRACE, "--cp", "1,2", "--device-pages",
+                          "300,500", "--objective", "min:p99_ttft_ms").json()[
+                              "points"]
+        page = self.report(path)
+        self.assertEqual(page.texts("h1", "headline"), [
+            "Smallest p99_ttft_ms: " + self.words(said[0])])
+        self.assertIn(f"It has {said[0]['metrics']['p99_ttft_ms']:.4g} ms;",
+                      self.why(page))
+        self.assertIn("4 of 4 points answer 99 % of their requests.",
+                      self.why(page))
+        self.assertNotIn("kept_percent", page.tables["points"].columns)
+
+    def test_no_point_can_be_run(self):
+        def edit(file):
+            n = len(file["outcome/place"])
+            for name, values in (
+                    ("status", np.array([b"invalid argument"] * n, "S64")),
+                    ("message", np.array([b"option --cp 1: no"] * n, "S64")),
+                    ("meets_limits", np.zeros(n, "u1"))):
+                del file["outcome/" + name]
+                file.create_dataset("outcome/" + name, data=values)
+        page = self.report(self.edited(edit))
+        self.assertEqual(page.texts("h1", "headline"), ["No point can be run"])
+        self.assertIn("option --cp 1: no", self.why(page))
+        self.assertEqual(len(page.tables["failed"]["message"]), 72)
+
+    def test_all_points_in_the_table(self):
+        table = self.page.tables["points"]
+        self.assertEqual(table["point"], [p["point"] for p in self.points])
+        self.assertEqual(table["place"], list(range(1, 73)))
+        for i, p in enumerate(self.points):
+            for name, value in p["options"].items():
+                self.assertEqual(table["options." + name][i], value)
+            self.assertEqual(table["limited_by"][i], p["limited_by"])
+            self.assertEqual(table["meets_limits"][i],
+                             p.get("meets_limits", 0))
+            if p["exit_status"] != 0:
+                self.assertEqual(table["meets"][i], "cannot be run")
+                self.assertIsNone(table["cost"][i])
+                self.assertIsNone(table["metrics.mean_ttft_ns"][i])
+                continue
+            self.assertEqual(table["meets"][i],
+                             "yes" if p["meets_limits"] else "no")
+            m = p["metrics"]
+            for name, value in (
+                    ("cost", p["cost"]), ("kept_percent", 100 * p["kept"]),
+                    ("metrics.hit_rate_percent", 100 * m["hit_rate"]),
+                    ("metrics.p99_ttft_ns", 1e6 * m["p99_ttft_ms"]),
+                    ("metrics.ticks", m["ticks"]),
+                    ("metrics.duration", m["duration"])):
+                self.assertAlmostEqual(table[name][i], value, delta=1e-4 +
+                                       (0.6 if name.endswith("_ns") else 0))
+
+    def test_each_number_is_in_one_of_two_tables(self):
+        points, same = self.page.tables["points"], self.page.tables["same"]
+        ran = [p["metrics"] for p in self.points if p["exit_status"] == 0]
+        constant = {k for k in ran[0] if len({m[k] for m in ran}) == 1}
+        self.assertEqual(set(same["name"]) - constant, set())
+        for name, value in zip(same["name"], same["value"]):
+            self.assertAlmostEqual(value, ran[0][name], 5)
+        shown = {n.split(".")[1] for n in points.columns if "metrics." in n}
+        for name in ran[0]:
+            stem = name[:-3] if name.endswith("_ms") else name
+            self.assertEqual(
+                name in same["name"],
+                not shown & {stem + "_ns", stem, stem + "_percent"}, name)
+
+    def test_what_each_option_does(self):
+        for name in self.points[0]["options"]:
+            table = self.page.tables["effect_" + name.replace("-", "_")]
+            overall = min(p["cost"] for p in self.points
+                          if p.get("meets_limits"))
+            values = [self.said[i]["options"][name] for i in range(72)]
+            self.assertEqual(table["value"], list(dict.fromkeys(values)))
+            for i, value in enumerate(table["value"]):
+                of = [p for p in self.points if p["exit_status"] == 0 and
+                      p["options"][name] == value]
+                meet = [p for p in of if p["meets_limits"]]
+                self.assertEqual((table["ran"][i], table["meet"][i]),
+                                 (len(of), len(meet)))
+                if of:
+                    self.assertAlmostEqual(table["mean"][i], sum(
+                        p["cost"] for p in of) / len(of), 5)
+                if meet:
+                    best = min(p["cost"] for p in meet)
+                    self.assertAlmostEqual(table["best"][i], best, 5)
+                    self.assertAlmostEqual(table["near_percent"][i],
+                                           100 * overall / best, 1)
+                else:
+                    self.assertIsNone(table["best"][i])
+                    self.assertEqual(table["near_percent"][i], 0)
+
+    def test_it_can_be_read_without_scripts(self):
+        cells = [text.replace("\u202f", " ") for tag, _, text in
+                 self.page.seen if tag == "td"]
+        for p in self.points:
+            self.assertIn(p["limited_by"], cells)
+            if p["exit_status"] == 0:
+                self.assertIn(f"{p['metrics']['p99_ttft_ms']:.2f}", cells)
+                self.assertIn(f"{p['cost']:.4g}", cells)
+        self.assertNotIn("metrics.ticks", cells)
+
+    def test_the_same_bytes(self):
+        with open(self.page_path, "rb") as file:
+            whole = file.read()
+        self.assertEqual(whole, self.run_program(self.file,
+                                                 verb="report").stdout)
+
+    def test_options_of_any_text(self):
+        """Topologies, say, and texts that would be something else in HTML."""
+        evil = "</script><b>`x`&\"', 2x8+3x16"
+
+        def edit(file):
+            values = [b"2x8+3x16", b"1x8+2x16:dp16", evil.encode()]
+            old = file["options/cp"][...].astype(int)
+            del file["options/cp"]
+            file.create_dataset("options/fleet", data=np.array(
+                [values[{1: 0, 2: 1, 4: 2}[cp]] for cp in old], "S64"))
+            file["config"].attrs["evil"] = np.bytes_(evil)
+        page = self.report(self.edited(edit))
+        best = {"1": "2x8+3x16", "2": "1x8+2x16:dp16",
+                "4": evil.replace("`", "")}[self.points[0]["options"]["cp"]]
+        self.assertIn("fleet " + best, page.texts("h1", "headline")[0])
+        self.assertEqual(page.tables["effect_fleet"]["value"],
+                         ["2x8+3x16", "1x8+2x16:dp16", evil])
+        self.assertIn(evil, page.tables["config"]["value"])
+        self.assertEqual([tag for tag, _ in page.elements].count("script"), 3)
+
+    def test_usage(self):
+        for option, value in (("--perfetto", self.path("x.json")),
+                              ("--trace", pl.SLICE)):
+            run = self.run_program(self.file, option, value, verb="report",
+                                   status=2)
+            self.assertRegex(run.stderr, option + ": .* is a sweep, which has "
+                             "no requests")
+        self.assertFalse(os.path.exists(self.path("x.json")))
+        run = self.run_program(self.file, "-o", self.file, verb="report",
+                               status=2)
+        self.assertIn("it is read too", run.stderr)
+
+
+class Advice(Reports):
+    """Said when, and only when, there is a reason."""
+
+    EDGE = "The best point lies at the edge of the grid: "
+
+    def costs(self, *dimensions, cost, numbers=None, edit=None):
+        """A page of a grid of which all costs are given."""
+        path = self.path("grid.h5")
+        self.sweep(path, *TRACE, "--gpu-hour-cost", 1, *(
+            w for name, values in dimensions for w in (
+                "--" + name, values)), *(("--repeat", 2) if numbers else ()))
+        with h5py.File(path, "r+") as file:
+            n = len(file["outcome/place"])
+            options = [{k.replace("_", "-"): v[i].decode() for k, v in
+                        file["options"].items()} for i in range(n)]
+            costs = np.array([round(1e6 * cost(o)) for o in options])
+            file["outcome/cost"][...] = costs
+            order = np.argsort(costs, kind="stable")
+            places = np.empty(n, "<i8")
+            places[order] = np.arange(1, n + 1)
+            file["outcome/place"][...] = places
+            for name in ("outcome/cost", "outcome/place"):
+                del file[name].attrs["xxh3_64"]
+            for group, name, value in numbers or ():
+                file[group][name][...] = value
+                del file[group][name].attrs["xxh3_64"]
+            if edit is not None:
+                edit(file, options)
+        return self.report(path).advice()
+
+    GRID = (("cp", "1,2,4"), ("device-pages", "300,400,500"))
+
+    def test_at_the_edge(self):
+        for cp, pages, wanted in (
+                (4, 500, {"cp 4", "device-pages 500"}),
+                (1, 400, set()),  # there is no less than 1
+                (2, 400, set()),
+                (2, 300, {"device-pages 300"})):
+            advice = self.costs(*self.GRID, cost=lambda o: 10 + abs(
+                int(o["cp"]) - cp) + abs(int(o["device-pages"]) - pages))
+            self.assertEqual({t for t in advice if t.startswith(self.EDGE)},
+                             {f"{self.EDGE}{w}." for w in wanted})
+
+    def test_no_edge_where_the_next_is_as_good(self):
+        advice = self.costs(*self.GRID, cost=lambda o: 10 + (
+            int(o["device-pages"]) < 400) * 5)
+        self.assertEqual([t for t in advice if t.startswith(self.EDGE)], [])
+
+    def test_what_makes_no_difference(self):
+        usual = self.page.advice()
+        ran = [p for p in self.points if p["exit_status"] == 0]
+        for name in ran[0]["options"]:
+            groups = {}
+            for p in ran:
+                others = tuple((k, v) for k, v in p["options"].items()
+                               if k != name)
+                groups.setdefault(others, []).append(p)
+            groups = [g for g in groups.values() if len(g) > 1]
+            alike = all(p["metrics"] == g[0]["metrics"] for g in groups
+                        for p in g)
+            spread = max(1 - min(p["cost"] for p in g) /
+                         max(p["cost"] for p in g) for g in groups)
+            self.assertEqual(f"{name} makes no difference." in usual, alike)
+            self.assertEqual(f"{name} hardly changes cost." in usual,
+                             not alike and spread < 0.01)
+
+        def edit(file, options):
+            for column in file["metrics"].values():
+                by = {}
+                for i, o in enumerate(options):
+                    column[i] = by.setdefault(o["cp"], int(column[i]))
+                del column.attrs["xxh3_64"]
+        advice = self.costs(*self.GRID, cost=lambda o: int(o["cp"]),
+                            edit=edit)
+        self.assertIn("(3 times): leave it out",
+                      advice["device-pages makes no difference."])
+        self.assertNotIn("cp makes no difference.", advice)
+
+    def test_points_that_cannot_be_run(self):
+        failed = [p for p in self.points if p["exit_status"] != 0]
+        text = self.page.advice()[f"{len(failed)} of 72 points cannot be run."]
+        self.assertIn(self.words(failed[0]), text)
+        self.assertIn(failed[0]["limited_by"], text)
+        table = self.page.tables["failed"]
+        self.assertEqual(table["message"], [p["limited_by"] for p in failed])
+        self.assertEqual(table["options"], [self.words(p) for p in failed])
+
+    def test_seeds_that_do_not_tell(self):
+        title = "Seeds do not tell the best from others."
+        for half, told in ((0, True), (1, True), (5, False)):
+            advice = self.costs(
+                ("cp", "1,2,4"), cost=lambda o: 10 + int(o["cp"]),
+                numbers=(("metrics", "duration", 1000000),
+                         ("interval", "duration", half * 10000)))
+            self.assertEqual(title in advice, not told, half)
+        self.assertIn("of 1 other points", advice[title])
+        self.assertIn("is 11, give or take 0.55;", advice[title])
+
+    def test_requests_that_failed(self):
+        title = "Requests failed at the best point."
+        self.assertNotIn(title, self.page.advice())
+
+        def edit(file):
+            file["metrics/failed"][...] = 3
+            del file["metrics/failed"].attrs["xxh3_64"]
+        self.assertIn("3 of them", self.report(self.edited(edit)).advice()[
+            title])
+
+
+    def test_beyond_the_calibration(self):
+        rest = " beyond what the calibration was fitted to."
+        best = self.points[0]["point"]
+        for points, title in (
+                ([], None), ([best, best + 1], "The best point is"),
+                ([self.points[1]["point"]], "Points are")):
+            def edit(file):
+                values = np.zeros(72, "<i8")
+                values[points] = 1
+                dataset = file.create_dataset("metrics/extrapolated",
+                                              data=values)
+                dataset.attrs["unit"] = np.bytes_("1")
+            advice = self.report(self.edited(edit)).advice()
+            self.assertEqual([t for t in advice if t.endswith(rest)],
+                             [title + rest] if title else [])
+            if title:
+                self.assertIn(f"of {len(points)} of", advice[title + rest])
+
+
+def point_at(row, across="cost", down="metrics.p99_ttft_ns"):
+    """Where the point of a row is on the screen: [x, y]."""
+    return f"""(() => {{
+      const table = numbersOf("points");
+      const over = document.querySelector("#points .u-over");
+      scrollTo(0, scrollY + over.getBoundingClientRect().top - 100);
+      const box = over.getBoundingClientRect();
+      const at = (name, scale) => {{
+        const values = table.columns.find((c) => c.name === name).values;
+        const all = values.filter((v) => v != null);
+        const [lo, hi] = [Math.min(...all), Math.max(...all)];
+        const pad = (hi - lo) * .05;
+        return (values[{row}] - lo + pad) / (hi - lo + 2 * pad);
+      }};
+      return [box.left + box.width * at("{across}"),
+        box.top + box.height * (1 - at("{down}"))];
+    }})()"""
+
+
+class Browser(Reports):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        if Chromium.path() is None:
+            return
+        cls.browser = Chromium().__enter__()
+        cls.addClassCleanup(cls.browser.__exit__)
+
+    def setUp(self):
+        if Chromium.path() is None:
+            self.skipTest("no Chromium is installed; apt-get install chromium")
+        self.tab = self.browser.open(self.page_path)
+        self.tab.value("""window.numbersOf = (id) => JSON.parse(
+            document.getElementById("numbers").textContent)[id]; 0""")
+
+    def check_quiet(self):
+        """What Chromium says of canvases that are read twice is of the test
+        alone."""
+        self.assertEqual([p for p in self.tab.problems
+                          if "willReadFrequently" not in p], [])
+
+    def mouse(self, kind, x, y, **more):
+        self.tab.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
+
+    def move(self, x, y):
+        self.mouse("mouseMoved", x, y)
+        self.tab.value("new Promise((r) => setTimeout(r, 150))")
+
+    def click(self, x, y):
+        self.move(x, y)
+        for kind in ("mousePressed", "mouseReleased"):
+            self.mouse(kind, x, y, button="left", clickCount=1)
+
+    def rows(self):
+        """Places, as they stand in the table."""
+        return [int(v) for v in self.tab.value(
+            "[...document.querySelectorAll('#points tbody tr')]"
+            ".map((r) => r.cells[0].textContent)")]
+
+    def picked(self):
+        return self.tab.value(
+            "[...document.querySelectorAll('#points tr.picked')]"
+            ".map((r) => Number(r.cells[0].textContent))")
+
+    def near(self, a, b):
+        """At the same place of the chart, or nearly so."""
+        for of in (lambda p: p["cost"], lambda p: p["metrics"]["p99_ttft_ms"]):
+            every = [of(p) for p in self.points if p["exit_status"] == 0]
+            self.assertAlmostEqual(of(a), of(b), delta=0.03 * (
+                max(every) - min(every)))
+
+    def test_points_are_drawn_and_nothing_is_asked_for(self):
+        drawn = self.tab.value(DRAWN)
+        self.assertEqual(len(drawn), 1)
+        self.assertGreater(drawn[0], 1500)
+        self.check_quiet()
+        self.assertEqual(self.tab.requests, ["file://" + self.page_path])
+
+    def test_under_the_pointer_a_point_says_its_options(self):
+        last = sum(p["exit_status"] == 0 for p in self.points) - 1
+        for row in (0, last):
+            self.move(*self.tab.value(point_at(row)))
+            text = self.tab.value(
+                "document.querySelector('#points .tip').innerText")
+            options = dict(line.split(": ", 1) for line in
+                           text.strip().split("\n") if ": " in line)
+            shown = [p for p in self.points if p["exit_status"] == 0 and all(
+                options[k] == v for k, v in p["options"].items())]
+            self.assertEqual(len(shown), 1, text)
+            self.near(shown[0], self.points[row])
+            self.assertEqual(options["meets limits"], "yes"
+                             if shown[0]["meets_limits"] else "no")
+        self.check_quiet()
+
+    def test_a_row_shows_its_point_and_a_point_its_row(self):
+        before = self.tab.value(DRAWN)[0]
+        self.tab.value("document.querySelectorAll('#points tbody tr')[2]"
+                       ".click()")
+        self.tab.value("new Promise((r) => setTimeout(r, 150))")
+        self.assertEqual(self.picked(), [3])
+        self.assertGreater(self.tab.value(DRAWN)[0], before)  # a ring
+        self.assertIn("place 3 · meets limits: yes", self.tab.value(
+            "document.querySelector('#points .point').textContent"))
+        self.tab.value("document.querySelectorAll('#points tbody tr')[2]"
+                       ".click()")
+        self.assertEqual(self.picked(), [])
+        self.click(*self.tab.value(point_at(0)))
+        self.assertEqual(len(self.picked()), 1)
+        self.near(self.points[self.picked()[0] - 1], self.points[0])
+        self.check_quiet()
+
+    def test_titles_sort(self):
+        def press(c):
+            self.tab.value(f"document.querySelectorAll('#points th')[{c}]"
+                           ".click()")
+            return [self.points[p - 1] for p in self.rows()]
+        names = list(self.page.tables["points"].columns)
+        pages = names.index("options.device-pages")
+        for turn in (1, -1):
+            got = [int(p["options"]["device-pages"]) for p in press(pages)]
+            self.assertEqual(got, sorted(got)[::turn])
+        cost = names.index("cost")
+        for turn in (1, -1):
+            points = press(cost)
+            got = [p.get("cost") for p in points]
+            ran = [c for c in got if c is not None]
+            self.assertEqual(ran, sorted(ran)[::turn])
+            self.assertEqual(got[:len(ran)], ran)  # others are last
+        self.assertEqual(self.tab.value(
+            "document.querySelectorAll('#points th[aria-sort]').length"), 1)
+        press(0)
+        self.assertEqual(self.rows(), list(range(1, 73)))
+
+    def test_any_two_columns(self):
+        """Every choice draws points, of texts and of numbers."""
+        n = self.tab.value("document.querySelector('#points select')"
+                           ".options.length")
+        self.assertGreater(n, 30)
+        self.assertEqual(self.tab.value("""(async () => {
+          const bad = [];
+          for (const name of ["x", "y", "colour"]) {
+            const select = document.querySelector(
+              `#points select[name=${name}]`);
+            for (const option of [...select.options]) {
+              select.value = option.value;
+              select.dispatchEvent(new Event("change"));
+              await new Promise((r) => setTimeout(r, 5));
+              if (document.querySelectorAll("canvas").length !== 1)
+                bad.push([name, option.text]);
+            }
+          }
+          return bad;
+        })()"""), [])
+        self.assertGreater(self.tab.value(DRAWN)[0], 1500)
+        self.tab.scheme("dark")  # drawn anew with what was chosen
+        self.assertEqual(self.tab.value("""
+          (() => { const s = document.querySelector(
+            "#points select[name=x]"); return s.selectedIndex ===
+            s.options.length - 1; })()"""), True)
+        self.check_quiet()
+
+    def test_csv_is_the_table(self):
+        for name in ("points", "effect_cp", "failed"):
+            text = self.tab.value(CSV.replace("NAME", name))
+            rows = list(csv.reader(io.StringIO(text, newline="")))
+            table = self.page.tables[name].columns
+            self.assertEqual(rows[0], list(table))
+            for i, column in enumerate(table.values()):
+                for row, value in zip(rows[1:], column):
+                    self.assertEqual(
+                        None if row[i] == "" and value is None else row[i]
+                        if isinstance(value, str) else float(row[i]), value)
+
+    def test_narrow_printed_and_without_scripts(self):
+        page = self.browser.open(self.page_path, width=380)
+        self.assertLessEqual(page.value(
+            "document.documentElement.scrollWidth"), 380)
+        self.assertGreater(len(page.call(
+            "Page.printToPDF", printBackground=True)["data"]), 20000)
+        self.assertEqual(page.problems, [])
+        page = self.browser.open(self.page_path, scripts=False)
+        root = page.call("DOM.getDocument")["root"]["nodeId"]
+        for selector, n in (("#points tbody tr", 72), ("canvas", 0),
+                            ("select", 0)):
+            self.assertEqual(len(page.call(
+                "DOM.querySelectorAll", nodeId=root,
+                selector=selector)["nodeIds"]), n, selector)
+
+
+class Hostile(Reports):
+    """A file of which any number may be wrong is reported or refused."""
+
+    def test_columns_of_anything(self):
+        seed = self.options.seed or random.randrange(1 << 30)
+        print("seed", seed, file=sys.stderr)
+        rng = random.Random(seed)
+        names = []
+
+        def note(name, item):
+            if isinstance(item, h5py.Dataset) and item.dtype.kind in "iu":
+                names.append(name)
+        with h5py.File(self.file, "r") as file:
+            file.visititems(note)
+        ended = []
+        for turn in range(self.options.files):
+            spoilt = rng.sample(names, 3) if turn > 0 else ["outcome/place"]
+            path = self.edited(lambda file: [
+                self.spoil(file[n], rng) for n in spoilt])
+            run = pl.Run(self.program, path, verb="report")
+            ended.append(run.status)
+            self.assertIn(run.status, (0, 3), run)
+            self.assertNotIn("runtime error", run.stderr)
+            self.assertEqual(run.stderr.count("\n"), run.status // 3, run)
+            if run.status == 0:
+                Page(run.stdout.decode())
+        self.assertIn(0, ended)
+        self.assertIn(3, ended)
+
+    @staticmethod
+    def spoil(column, rng):
+        values, info = column[...], np.iinfo(column.dtype)
+        for _ in range(5):
+            values[rng.randrange(len(values))] = rng.choice([
+                info.max, info.min, 0, 1, info.max // 4,
+                rng.randrange(int(info.max))])
+        column[...] = values
+        del column.attrs["xxh3_64"]
+
+
 if __name__ == "__main__":
-    pl.main(__doc__)
+    def add_arguments(parser):
+        parser.add_argument("--seed", type=int, default=0)
+        parser.add_argument("--files", type=int, default=25)
+    pl.main(__doc__, add_arguments)

@@ -15,18 +15,22 @@
 
   const round = (v, n) => v.toLocaleString("en",
     { maximumFractionDigits: n, useGrouping: true }).replace(/,/g, "\u202f");
+  const digits = (v) => Math.abs(v) >= 1000 ? round(v, 0)
+    : v.toLocaleString("en", { maximumSignificantDigits: 4 });
   const time = (ns) => ns >= 1e9 ? round(ns / 1e9, 2) + " s"
     : ns >= 1e6 ? round(ns / 1e6, 1) + " ms" : round(ns / 1e3, 0) + " µs";
   const text = (column, v) => v == null ? "–"
     : column.kind === "ns" ? time(v)
-    : column.kind === "share" ? v.toFixed(2) + " %" : round(v, 3);
+    : column.kind === "share" ? v.toFixed(2) + " %"
+    : column.kind === "real" ? digits(v)
+    : column.kind === "text" ? v : round(v, 3);
   const short = (v) => v == null ? "" : v >= 1e9 ? round(v / 1e9, 1) + "G"
     : v >= 1e6 ? round(v / 1e6, 1) + "M"
     : v >= 1e4 ? round(v / 1e3, 1) + "k" : round(v, 2);
 
   /* ---- CSV, as RFC 4180 has it ---- */
 
-  const field = (v) => /[",\r\n]/.test(v)
+  const field = (v) => v == null ? "" : /[",\r\n]/.test(v)
     ? '"' + String(v).replace(/"/g, '""') + '"' : v;
   const csv = (columns) => {
     const rows = [columns.map((c) => field(c.name))];
@@ -270,12 +274,254 @@
     figure.append(ramp, point);
   };
 
+  /* ---- any two columns over each other ---- */
+
+  const natural = new Intl.Collator("en", { numeric: true }).compare;
+  const beside = (name, ...inside) => {
+    const element = document.createElement(name);
+    element.append(...inside);
+    return element;
+  };
+
+  /* A column as numbers: of texts, which of its levels; times in ms. */
+  const measure = (column) => {
+    if (column.kind === "text") {
+      const levels = [...new Set(column.values)].sort(natural);
+      const at = new Map(levels.map((v, i) => [v, i]));
+      return { column, levels, values: column.values.map((v) => at.get(v)),
+        label: column.title };
+    }
+    const scale = column.kind === "ns" ? 1e-6 : 1;
+    return { column, levels: null,
+      values: column.values.map((v) => v == null ? null : v * scale),
+      label: column.title + (column.kind === "ns" ? ", ms"
+        : column.kind === "share" ? ", %" : "") };
+  };
+  const extent = (values) => values.reduce(([lo, hi], v) => v == null
+    ? [lo, hi] : [Math.min(lo, v), Math.max(hi, v)], [Infinity, -Infinity]);
+
+  /* What uPlot is told of one of the two. */
+  const scaleOf = (m) => ({ time: false, range: () => {
+    if (m.levels) return [-.5, m.levels.length - .5];
+    const [lo, hi] = extent(m.values);
+    const pad = (hi - lo) * .05 || Math.abs(hi) * .05 || 1;
+    return lo <= hi ? [lo - pad, hi + pad] : [0, 1];
+  } });
+  const ticksOf = (m, most) => {
+    // as many digits as tell neighbours apart
+    if (!m.levels) return { values: (_, ticks, a, space, step) =>
+      ticks.map((v) => Math.abs(v) >= 1e4 ? short(v)
+        : round(v, Math.max(0, -Math.floor(Math.log10(step))))) };
+    const step = Math.ceil(m.levels.length / most);
+    return { splits: () => m.levels.map((_, i) => i)
+      .filter((i) => i % step === 0),
+      values: (_, ticks) => ticks.map((i) => m.levels[i]) };
+  };
+
+  /* A colour for each point, and what tells them apart. */
+  const colours = (m) => {
+    const legend = beside("p");
+    legend.className = "levels";
+    legend.append(m.column.title + ":");
+    if (m.levels && m.levels.length <= 6) {
+      m.levels.forEach((level, i) => {
+        const dot = beside("i");
+        dot.style.background = colour(i);
+        legend.append(beside("span", dot, level));
+      });
+      return { of: (i) => colour(m.values[i]), legend };
+    }
+    const [lo, hi] = extent(m.values);
+    const [from, to] = [css("--s2"), css("--s1")];
+    const shades = Array.from({ length: 33 }, (_, i) => mix(from, to, i / 32));
+    const ramp = beside("i");
+    ramp.className = "shades";
+    ramp.style.background = `linear-gradient(90deg, ${from}, ${to})`;
+    const say = (v) => m.levels ? m.levels[v] : lo <= hi ? digits(v) : "–";
+    legend.append(say(lo), ramp, say(hi));
+    return { of: (i) => shades[Math.round(32 * (m.values[i] - lo) /
+      (hi - lo || 1))], legend };
+  };
+
+  const scatter = (figure, table) => {
+    const { columns } = table;
+    const state = table.state ??= { ...table.axes, picked: null };
+    const good = columns[table.axes.good].values;
+    const words = columns.slice(0, table.shown)
+      .filter((c) => c.kind === "text");
+    const say = (i) => [`${columns[0].title} ${columns[0].values[i]}`,
+      ...words.map((c) => `${c.title}: ${c.values[i]}`),
+      ...[...new Set([state.x, state.y, state.colour])]
+        .filter((c) => !words.includes(columns[c]) && c !== 0)
+        .map((c) => `${columns[c].title}: ` +
+          text(columns[c], columns[c].values[i]))];
+    const controls = beside("p");
+    controls.className = "controls";
+    const holder = beside("div");
+    const point = beside("p");
+    point.className = "point";
+    point.setAttribute("aria-live", "polite");
+    const tip = beside("div");
+    tip.className = "tip";
+    let shown = null;
+    figure.append(controls, holder, point);
+
+    const drawPoints = (xs, ys, shade) => (u) => {
+      const { ctx, bbox } = u;
+      const ratio = devicePixelRatio;
+      ctx.save();
+      ctx.beginPath();
+      ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+      ctx.clip();
+      // the best, which come first, lie on top
+      for (let i = columns[0].values.length - 1; i >= 0; i--) {
+        if (xs[i] == null || ys[i] == null) continue;
+        const x = u.valToPos(xs[i], "x", true);
+        const y = u.valToPos(ys[i], "y", true);
+        ctx.beginPath();
+        ctx.arc(x, y, 4.5 * ratio, 0, 2 * Math.PI);
+        ctx.lineWidth = 1.5 * ratio;
+        ctx.globalAlpha = good[i] ? .9 : .65;
+        ctx.strokeStyle = ctx.fillStyle = shade(i);
+        if (good[i]) ctx.fill();
+        ctx.stroke();
+        if (i !== state.picked) continue;
+        ctx.beginPath();
+        ctx.arc(x, y, 9 * ratio, 0, 2 * Math.PI);
+        ctx.globalAlpha = 1;
+        ctx.strokeStyle = css("--ink");
+        ctx.stroke();
+      }
+      ctx.restore();
+    };
+
+    /* The point under the pointer, and how many others lie there. */
+    const look = (xs, ys) => (u) => {
+      const { left, top } = u.cursor;
+      let nearest = 144;
+      let others = 0;
+      shown = null;
+      for (let i = 0; left >= 0 && i < xs.length; i++) {
+        if (xs[i] == null || ys[i] == null) continue;
+        const far = (u.valToPos(xs[i], "x") - left) ** 2 +
+          (u.valToPos(ys[i], "y") - top) ** 2;
+        if (far < nearest) [nearest, shown] = [far, i];
+      }
+      tip.hidden = shown == null;
+      if (shown == null) return;
+      for (let i = 0; i < xs.length; i++)
+        others += i !== shown && xs[i] === xs[shown] && ys[i] === ys[shown];
+      tip.replaceChildren(...say(shown).map((line) => beside("div", line)),
+        others > 0 ? beside("div", `and ${others} more here`) : "");
+      const right = left > u.over.clientWidth / 2;
+      tip.style.left = right ? "" : left + 14 + "px";
+      tip.style.right = right ? u.over.clientWidth - left + 14 + "px" : "";
+      tip.style.top = Math.min(top, Math.max(0, u.over.clientHeight -
+        tip.offsetHeight)) + "px";
+    };
+
+    let chart = null;
+    const plot = () => {
+      if (chart) charts.splice(charts.indexOf(chart), 1)[0].plot.destroy();
+      holder.textContent = "";
+      const x = measure(columns[state.x]);
+      const y = measure(columns[state.y]);
+      const paint = colours(measure(columns[state.colour]));
+      const order = x.values.map((_, i) => i)
+        .filter((i) => x.values[i] != null && y.values[i] != null)
+        .sort((a, b) => x.values[a] - x.values[b]);
+      const u = add(holder, {
+        legend: { show: false },
+        cursor: { points: { show: false },
+          drag: { x: true, y: true, uni: 20, dist: 5 } },
+        scales: { x: scaleOf(x), y: scaleOf(y) },
+        axes: [xAxis({ label: x.label, ...ticksOf(x, 12) }),
+          axis({ label: y.label, size: 64, ...ticksOf(y, 14) })],
+        series: [{}, { paths: () => null, points: { show: false } }],
+        hooks: { draw: [drawPoints(x.values, y.values, paint.of)],
+          setCursor: [look(x.values, y.values)] },
+      }, [order.map((i) => x.values[i]), order.map((i) => y.values[i])], 420);
+      chart = charts[charts.length - 1];
+      tip.hidden = true;
+      u.over.append(tip);
+      u.over.addEventListener("click", () => {
+        if (shown != null) table.pick(shown, true);
+      });
+      holder.append(paint.legend);
+    };
+
+    for (const [name, key] of [["down", "y"], ["across", "x"],
+      ["colour", "colour"]]) {
+      const select = beside("select");
+      select.name = key;
+      columns.forEach((c, i) => {
+        if (i !== table.axes.good && c.title !== words.at(-1).title)
+          select.append(new Option(c.title, i, false, i === state[key]));
+      });
+      select.addEventListener("change", () => {
+        state[key] = Number(select.value);
+        plot();
+      });
+      controls.append(beside("label", name + " ", select));
+    }
+    table.redraw = () => {
+      if (chart) chart.plot.redraw(false);
+      point.textContent = state.picked == null ? ""
+        : say(state.picked).join(" · ");
+    };
+    plot();
+    table.redraw();
+  };
+
+  /* Titles sort the rows; rows show their point. */
+  const makeSortable = (section, table) => {
+    const box = section.querySelector(".scroll");
+    const body = box.querySelector("tbody");
+    const rows = [...body.rows];
+    const heads = [...box.querySelectorAll("th")];
+    table.pick = (i, scroll) => {
+      const { state } = table;
+      if (!state) return;
+      if (state.picked != null) rows[state.picked]?.classList.remove("picked");
+      state.picked = state.picked === i ? null : i;
+      rows[state.picked]?.classList.add("picked");
+      if (scroll && state.picked != null && rows[i])
+        box.scrollTop = rows[i].offsetTop - box.clientHeight / 2;
+      table.redraw();
+    };
+    const onPress = (element, act) => {
+      element.tabIndex = 0;
+      element.addEventListener("click", act);
+      element.addEventListener("keydown", (event) => {
+        if (event.key === "Enter" || event.key === " ") {
+          event.preventDefault();
+          act();
+        }
+      });
+    };
+    rows.forEach((row, i) => onPress(row, () => table.pick(i, false)));
+    heads.forEach((head, c) => onPress(head, () => {
+      const down = head.getAttribute("aria-sort") === "ascending";
+      const { kind, values } = table.columns[c];
+      const compare = (a, b) => {
+        if (values[a] == null || values[b] == null)
+          return (values[a] == null) - (values[b] == null);
+        return (down ? -1 : 1) * (kind === "text"
+          ? natural(values[a], values[b]) : values[a] - values[b]);
+      };
+      for (const other of heads) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", down ? "descending" : "ascending");
+      body.append(...rows.map((_, i) => i)
+        .sort((a, b) => compare(a, b) || a - b).map((i) => rows[i]));
+    }));
+  };
+
   const draw = {
     lines: (figure, table) => lines(figure, table, {}),
     curve: (figure, table) => lines(figure, table, {
       x: { distr: 3 }, axis: { values: (_, ticks) =>
         ticks.map((v) => Number.isInteger(Math.log10(v)) ? short(v) : "") } }),
-    stack, histogram, heat };
+    stack, histogram, heat, scatter };
 
   const drawAll = () => {
     for (const chart of charts.splice(0)) chart.plot.destroy();
@@ -290,6 +536,8 @@
     addCsv(section, numbers[section.id]);
     const details = section.querySelector("details");
     if (details) details.open = false;
+    if (numbers[section.id].chart === "scatter")
+      makeSortable(section, numbers[section.id]);
   }
   drawAll();
   dark.addEventListener("change", drawAll);

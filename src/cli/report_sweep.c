@@ -1,0 +1,398 @@
+#include "cli/report_sweep.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/output_file.h"
+
+enum { TEXT_BYTES = 1536 };
+
+/* ---- what is asked for ---- */
+
+static pl_status_t read_goal(pl_sweep_view_t *view)
+{
+    const pl_sweep_table_t *table = &view->table;
+    pl_sweep_goal_t *goal         = &view->goal;
+    const char *text              = table->objective;
+
+    goal->largest = strncmp(text, "max:", 4) == 0;
+    if (goal->largest || (strncmp(text, "min:", 4) == 0)) {
+        goal->metric = pl_sweep_metric(table, text + 4);
+        (void)snprintf(goal->title, sizeof(goal->title), "%s",
+                       goal->metric == NULL ? text + 4 : goal->metric->said);
+    } else {
+        (void)snprintf(goal->title, sizeof(goal->title), "%s",
+                       table->costs.rows > 0 ? "cost" : "GPU hours");
+    }
+    /* of points none of which ran there are no numbers */
+    if ((strcmp(text, "cost") == 0) || (goal->metric != NULL) ||
+        (view->n_ran == 0)) {
+        return PL_OK;
+    }
+    return pl_snapshot_refuse(view->snapshot, "/config/objective",
+                              "is '%.60s'; expected cost, or min: or max: and "
+                              "a number of /metrics",
+                              text);
+}
+
+double pl_sweep_goal_at(const pl_sweep_view_t *view, size_t point)
+{
+    const pl_sweep_table_t *table = &view->table;
+
+    if (view->goal.metric != NULL) {
+        return pl_sweep_mean_at(view->goal.metric, point);
+    }
+    return (double)(table->costs.rows > 0 ? table->costs : table->hours)
+               .items[point] /
+           1e6;
+}
+
+/* Cost is in proportion to the time that the run takes. */
+double pl_sweep_goal_half(const pl_sweep_view_t *view, size_t point)
+{
+    const pl_sweep_metric_t *time = pl_sweep_metric(&view->table, "duration");
+    double mean                   = pl_sweep_mean_at(time, point);
+
+    if (view->goal.metric != NULL) {
+        return pl_sweep_half_at(view->goal.metric, point);
+    }
+    return mean > 0 ? pl_sweep_goal_at(view, point) *
+                          pl_sweep_half_at(time, point) / mean
+                    : 0;
+}
+
+void pl_sweep_say_goal(const pl_sweep_view_t *view, double goal, char *text,
+                       size_t n)
+{
+    const pl_sweep_goal_t *g = &view->goal;
+    const char *unit         = "";
+
+    if (g->metric != NULL) {
+        unit = strcmp(g->metric->unit, "ns") == 0   ? " ms"
+               : strcmp(g->metric->unit, "us") == 0 ? " s"
+                                                    : "";
+    }
+    (void)snprintf(text, n, "%.4g%s", goal, unit);
+}
+
+/* "costs 12.5", "takes 4 GPU hours", "has 310 ms". */
+static void say_has(const pl_sweep_view_t *view, size_t point, char *text,
+                    size_t n)
+{
+    bool priced = view->table.costs.rows > 0;
+    bool hours  = (view->goal.metric == NULL) && !priced;
+    char goal[64];
+
+    pl_sweep_say_goal(view, pl_sweep_goal_at(view, point), goal, sizeof(goal));
+    (void)snprintf(text, n, "%s %s%s",
+                   view->goal.metric != NULL ? "has"
+                   : priced                  ? "costs"
+                                             : "takes",
+                   goal, hours ? " GPU hours" : "");
+}
+
+/* With `before` in front of each option, and ' ' or ", " between. */
+static void list_options(const pl_sweep_view_t *view, size_t point,
+                         const char *before, const char *between, char *text,
+                         size_t n)
+{
+    size_t at = 0;
+
+    text[0] = '\0';
+    for (size_t k = 0; (k < view->table.options.n) && (at < n); k++) {
+        const pl_sweep_option_t *option = &view->table.options.items[k];
+        int added = snprintf(text + at, n - at, "%s%s%s %s",
+                             k == 0 ? "" : between, before, option->name,
+                             pl_snapshot_text_at(&option->values, point));
+
+        at += added > 0 ? (size_t)added : 0;
+    }
+}
+
+void pl_sweep_say_point(const pl_sweep_view_t *view, size_t point, char *text,
+                        size_t n)
+{
+    list_options(view, point, "", ", ", text, n);
+    if (text[0] == '\0') {
+        (void)snprintf(text, n, "the only point");
+    }
+}
+
+/* ---- the decision ---- */
+
+/* What the point after the best has: "the next best, cp 4, costs 2 (+3.1 %)".
+ * Points that are as good are passed over, and counted. */
+static void say_next(const pl_sweep_view_t *view, char *text, size_t n)
+{
+    const pl_sweep_table_t *table = &view->table;
+    double best                   = pl_sweep_goal_at(view, view->best);
+    size_t k                      = 1;
+    char point[PL_SWEEP_SAY_BYTES], has[96], alike[64] = "";
+    double next;
+
+    while ((k < view->n_meet) &&
+           (pl_sweep_goal_at(view, table->order[k]) == best)) {
+        k++;
+    }
+    if (k > 1) {
+        (void)snprintf(alike, sizeof(alike),
+                       k == 2 ? "%zu other point is as good; "
+                              : "%zu other points are as good; ",
+                       k - 1);
+    }
+    if (k >= view->n_meet) {
+        (void)snprintf(text, n, "%s%s.", alike,
+                       view->n_meet == table->n
+                           ? "there is no other point"
+                           : "no other point meets the limits");
+        return;
+    }
+    next = pl_sweep_goal_at(view, table->order[k]);
+    pl_sweep_say_point(view, table->order[k], point, sizeof(point));
+    say_has(view, table->order[k], has, sizeof(has));
+    (void)snprintf(text, n, "%sthe next best (%s) %s", alike, point, has);
+    if (best != 0) {
+        size_t used = strlen(text);
+
+        (void)snprintf(text + used, n - used, " (%+.2g %%).",
+                       100 * (next - best) / fabs(best));
+    } else {
+        (void)snprintf(text + strlen(text), n - strlen(text), ".");
+    }
+}
+
+/* "keep `ttft:2s` for 99 %", or "answer 99 %". */
+static void say_limits(const pl_sweep_table_t *table, char *text, size_t n)
+{
+    bool limited = table->limits[0] != '\0';
+
+    (void)snprintf(text, n, "%s%s%s %.6g %%", limited ? "keep `" : "answer",
+                   table->limits, limited ? "` for" : "", 100 * table->attain);
+}
+
+static void put_found(pl_html_t *page, const pl_sweep_view_t *view)
+{
+    const pl_sweep_table_t *table = &view->table;
+    bool cheapest                 = view->goal.metric == NULL;
+    bool limited                  = table->limits[0] != '\0';
+    char point[PL_SWEEP_SAY_BYTES], line[PL_SWEEP_SAY_BYTES];
+    char has[96], limits[256], next[2 * PL_SWEEP_SAY_BYTES];
+    char headline[TEXT_BYTES], why[3 * TEXT_BYTES];
+
+    pl_sweep_say_point(view, view->best, point, sizeof(point));
+    say_has(view, view->best, has, sizeof(has));
+    say_limits(&view->table, limits, sizeof(limits));
+    say_next(view, next, sizeof(next));
+    list_options(view, view->best, "--", " ", line, sizeof(line));
+    (void)snprintf(headline, sizeof(headline), "%s%s%s: %s",
+                   cheapest             ? "Cheapest"
+                   : view->goal.largest ? "Largest "
+                                        : "Smallest ",
+                   cheapest ? "" : view->goal.title,
+                   limited ? " that meets the limits" : "", point);
+    (void)snprintf(why, sizeof(why),
+                   "It %s; %s %zu of %zu points %s of their requests. %s%s%s",
+                   has, next, view->n_meet, table->n, limits,
+                   line[0] == '\0' ? "" : "To take it: `", line,
+                   line[0] == '\0' ? "" : "`");
+    pl_html_headline(page, headline, why);
+}
+
+/* Which limits the point breaks, and how far: "ttft is broken by 64.5 % (p99
+ * 3148 ms)". */
+static void say_broken(const pl_sweep_view_t *view, size_t point, char *text,
+                       size_t n)
+{
+    static const char *const LIMITS[][3] = {{"broke_ttft", "ttft", "p99_ttft"},
+                                            {"broke_tpot", "tpot", "p99_tpot"},
+                                            {"broke_e2el", "e2e", "p99_e2el"}};
+    const pl_sweep_table_t *table        = &view->table;
+    double all  = pl_sweep_mean_at(pl_sweep_metric(table, "completed"), point);
+    double lost = pl_sweep_mean_at(pl_sweep_metric(table, "failed"), point) +
+                  pl_sweep_mean_at(pl_sweep_metric(table, "unfinished"), point);
+    size_t at = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; (i < 3) && (at < n); i++) {
+        double broken =
+            pl_sweep_mean_at(pl_sweep_metric(table, LIMITS[i][0]), point);
+        double p99 =
+            pl_sweep_mean_at(pl_sweep_metric(table, LIMITS[i][2]), point);
+
+        if ((broken > 0) && (all > 0)) {
+            at += (size_t)snprintf(text + at, n - at,
+                                   " `%s` is broken by %.1f %% (p99 %.4g ms).",
+                                   LIMITS[i][1], 100 * broken / all, p99);
+        }
+    }
+    if ((lost > 0) && (at < n)) {
+        (void)snprintf(text + at, n - at, " %.6g requests failed.", lost);
+    }
+}
+
+static void put_nearest(pl_html_t *page, const pl_sweep_view_t *view)
+{
+    char point[PL_SWEEP_SAY_BYTES], headline[TEXT_BYTES], why[TEXT_BYTES];
+    char limits[256], broken[512];
+
+    pl_sweep_say_point(view, view->best, point, sizeof(point));
+    say_limits(&view->table, limits, sizeof(limits));
+    say_broken(view, view->best, broken, sizeof(broken));
+    (void)snprintf(headline, sizeof(headline),
+                   "No point meets the limits; the nearest: %s", point);
+    (void)snprintf(why, sizeof(why),
+                   "Points are to %s of their requests; the nearest does for "
+                   "%.2f %%.%s",
+                   limits, 100 * pl_sweep_kept(&view->table, view->best),
+                   broken);
+    pl_html_headline(page, headline, why);
+}
+
+static void put_headline(pl_html_t *page, const pl_sweep_view_t *view)
+{
+    if (view->n_meet > 0) {
+        put_found(page, view);
+    } else if (view->n_ran > 0) {
+        put_nearest(page, view);
+    } else {
+        pl_html_headline(page, "No point can be run",
+                         pl_snapshot_text_at(&view->table.message, view->best));
+    }
+}
+
+/* ---- tiles ---- */
+
+/* A number of the best point; nothing if it has none. */
+static void put_tile(pl_html_t *page, const pl_sweep_view_t *view,
+                     const char *name, const char *metric, const char *format,
+                     double scale, const char *note)
+{
+    const pl_sweep_metric_t *m = pl_sweep_metric(&view->table, metric);
+    char value[64];
+
+    if (m != NULL) {
+        (void)snprintf(value, sizeof(value), format,
+                       scale * pl_sweep_mean_at(m, view->best));
+        pl_html_tile(page, name, value, note);
+    }
+}
+
+static void put_time(pl_html_t *page, const pl_sweep_view_t *view,
+                     const char *name, const char *p99, const char *mean)
+{
+    char note[64];
+
+    (void)snprintf(
+        note, sizeof(note), "p99; mean %.2f ms",
+        pl_sweep_mean_at(pl_sweep_metric(&view->table, mean), view->best));
+    put_tile(page, view, name, p99, "%.2f ms", 1, note);
+}
+
+static void put_tiles(pl_html_t *page, const pl_sweep_view_t *view)
+{
+    char value[64], note[128];
+
+    (void)snprintf(value, sizeof(value), "%zu", view->table.n);
+    (void)snprintf(note, sizeof(note), "%zu meet the limits, %zu cannot be run",
+                   view->n_meet, view->table.n - view->n_ran);
+    pl_html_tile(page, "points", value, note);
+    if (view->n_ran == 0) {
+        return;
+    }
+    pl_sweep_say_goal(view, pl_sweep_goal_at(view, view->best), value,
+                      sizeof(value));
+    pl_html_tile(page, view->goal.title, value,
+                 view->n_meet > 0 ? "of the best" : "of the nearest");
+    put_tile(page, view, "GPUs", "gpus", "%.6g", 1, "prefill and decode");
+    put_time(page, view, "time to first token", "p99_ttft", "mean_ttft");
+    put_time(page, view, "time per output token", "p99_tpot", "mean_tpot");
+    put_tile(page, view, "hit rate", "hit_rate", "%.2f %%", 100,
+             "of prompt tokens");
+    put_tile(page, view, "output tokens", "output_throughput", "%.1f/s", 1,
+             "of all GPUs");
+}
+
+/* ---- the whole ---- */
+
+static const char *file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash == NULL ? path : slash + 1;
+}
+
+static pl_status_t put_page(void *context, FILE *file)
+{
+    const pl_sweep_view_t *view = context;
+    char title[256], about[256];
+    pl_html_t *page;
+    pl_status_t status;
+
+    (void)snprintf(title, sizeof(title), "pagelane report of %.200s",
+                   file_name(view->cli->words[0]));
+    (void)snprintf(about, sizeof(about),
+                   "A sweep over %zu options, best by %.80s; times are "
+                   "virtual.",
+                   view->table.options.n, view->table.objective);
+    page = pl_html_open(title, about);
+    put_headline(page, view);
+    put_tiles(page, view);
+    pl_sweep_put_advice(page, view);
+    status = pl_sweep_put_sections(page, view);
+    if (status == PL_OK) {
+        status = pl_html_write(page, file);
+    }
+    pl_html_close(page);
+    return status;
+}
+
+static pl_status_t load(pl_sweep_view_t *view)
+{
+    PL_TRY(pl_sweep_table_read(view->snapshot, &view->table));
+    for (size_t i = 0; i < view->table.n; i++) {
+        view->n_ran += pl_sweep_ran(&view->table, i);
+        view->n_meet += view->table.meets.items[i] != 0;
+    }
+    view->best = view->table.order[0];
+    if ((view->n_ran > 0) && !pl_sweep_ran(&view->table, view->best)) {
+        return pl_snapshot_refuse(view->snapshot, "/outcome/place",
+                                  "the best point cannot be run, and others "
+                                  "can");
+    }
+    PL_TRY(read_goal(view));
+    return pl_sweep_view_grid(view);
+}
+
+/* Options of a snapshot's report that a sweep has nothing for. */
+static pl_status_t check_options(const pl_cli_t *cli)
+{
+    const pl_options_t *o = &cli->options;
+
+    if ((o->perfetto == NULL) && (o->trace == NULL)) {
+        return PL_OK;
+    }
+    pl_log(&cli->log, PL_LOG_ERROR,
+           "option --%s: %s is a sweep, which has no requests; leave it out, "
+           "or name a snapshot",
+           o->perfetto != NULL ? "perfetto" : "trace", cli->words[0]);
+    return PL_ERR_ARGUMENT;
+}
+
+pl_status_t pl_report_sweep(const pl_cli_t *cli, const pl_snapshot_t *snapshot)
+{
+    pl_sweep_view_t view = {.cli = cli, .snapshot = snapshot};
+    pl_status_t status   = check_options(cli);
+
+    if (status == PL_OK) {
+        status = load(&view);
+    }
+    if (status == PL_OK) {
+        status = pl_output_write(cli, "output", cli->options.output, put_page,
+                                 &view);
+    }
+    pl_sweep_view_grid_free(&view);
+    pl_sweep_table_free(&view.table);
+    return status;
+}
