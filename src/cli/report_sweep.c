@@ -63,6 +63,19 @@ double pl_sweep_goal_half(const pl_sweep_view_t *view, size_t point)
                     : 0;
 }
 
+double pl_sweep_score_at(const pl_sweep_view_t *view, size_t point)
+{
+    return view->n_meet > 0 ? pl_sweep_goal_at(view, point)
+                            : 100 * pl_sweep_kept(&view->table, point);
+}
+
+const char *pl_sweep_score_title(const pl_sweep_view_t *view)
+{
+    return view->n_meet > 0                ? view->goal.title
+           : view->table.limits[0] == '\0' ? "requests answered, %"
+                                           : "requests in limits, %";
+}
+
 void pl_sweep_say_goal(const pl_sweep_view_t *view, double goal, char *text,
                        size_t n)
 {

@@ -34,7 +34,8 @@ typedef struct pl_sweep_values {
 typedef struct pl_sweep_effect {
     size_t n_groups; /* of two or more points that ran */
     bool matters;    /* some number differs within one */
-    double spread;   /* of the goal: the largest share that it changes by */
+    bool decides;    /* some meet the limits within one, and others do not */
+    double spread;   /* of the score: the largest share that it changes by */
 } pl_sweep_effect_t;
 
 typedef struct pl_sweep_view {
@@ -58,6 +59,17 @@ PL_MUST_CHECK pl_status_t pl_report_sweep(const pl_cli_t *cli,
 /* The goal's number of a point, and half of its interval over seeds. */
 double pl_sweep_goal_at(const pl_sweep_view_t *view, size_t point);
 double pl_sweep_goal_half(const pl_sweep_view_t *view, size_t point);
+
+/* What points are compared by: the goal's number or, where none meets the
+ * limits, the percentage of requests that keep them. */
+double pl_sweep_score_at(const pl_sweep_view_t *view, size_t point);
+const char *pl_sweep_score_title(const pl_sweep_view_t *view);
+
+/* Is the best that with the largest score? */
+static inline bool pl_sweep_is_largest(const pl_sweep_view_t *view)
+{
+    return (view->n_meet == 0) || view->goal.largest;
+}
 
 /* Texts: "310 ms"; "cp 8, page-size 64". */
 enum { PL_SWEEP_SAY_BYTES = 512 };

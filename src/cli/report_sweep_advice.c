@@ -79,15 +79,11 @@ static bool beats(const pl_sweep_view_t *view, size_t option, size_t value)
     if ((other >= view->table.n) || !pl_sweep_ran(&view->table, other)) {
         return false;
     }
-    if (view->n_meet == 0) {
-        here  = pl_sweep_kept(&view->table, view->best);
-        there = pl_sweep_kept(&view->table, other);
-        return here - there > LITTLE * here;
-    }
-    here  = pl_sweep_goal_at(view, view->best);
-    there = pl_sweep_goal_at(view, other);
-    return (view->table.meets.items[other] == 0) ||
-           ((view->goal.largest ? here - there : there - here) >
+    here  = pl_sweep_score_at(view, view->best);
+    there = pl_sweep_score_at(view, other);
+    return (view->table.meets.items[other] <
+            view->table.meets.items[view->best]) ||
+           ((pl_sweep_is_largest(view) ? here - there : there - here) >
             LITTLE * fabs(here));
 }
 
@@ -140,9 +136,9 @@ static void say_effect(pl_html_t *page, const pl_sweep_view_t *view,
             "All numbers are the same wherever points differ in `--%s` alone "
             "(%zu times): leave it out of the sweep.",
             name, effect->n_groups);
-    } else if (effect->spread < LITTLE) {
+    } else if (!effect->decides && (effect->spread < LITTLE)) {
         (void)snprintf(title, sizeof(title), "%s hardly changes %s.", name,
-                       view->goal.title);
+                       pl_sweep_score_title(view));
         say(page, PL_HTML_NOTE, title,
             "Where points differ in `--%s` alone (%zu times), it changes by "
             "%.2g %% at most; other numbers change.",

@@ -125,7 +125,8 @@ static bool is_alike(const pl_sweep_view_t *view, size_t a, size_t b)
 static void add_group(pl_sweep_view_t *view, size_t point, size_t option)
 {
     pl_sweep_effect_t *effect = &view->effects[option];
-    double low                = pl_sweep_goal_at(view, point);
+    double low                = pl_sweep_score_at(view, point);
+    const int64_t *meets      = view->table.meets.items;
     double high               = low;
     size_t others             = 0;
 
@@ -136,8 +137,9 @@ static void add_group(pl_sweep_view_t *view, size_t point, size_t option)
             pl_sweep_ran(&view->table, other)) {
             others++;
             effect->matters = effect->matters || !is_alike(view, point, other);
-            low             = fmin(low, pl_sweep_goal_at(view, other));
-            high            = fmax(high, pl_sweep_goal_at(view, other));
+            effect->decides = effect->decides || (meets[point] != meets[other]);
+            low             = fmin(low, pl_sweep_score_at(view, other));
+            high            = fmax(high, pl_sweep_score_at(view, other));
         }
     }
     effect->n_groups += others > 0;

@@ -112,7 +112,7 @@ static void add_column(pl_html_table_t *table, columns_t *columns,
     columns->n++;
 }
 
-/* The option that changes the goal most. */
+/* The option that changes the score most. */
 static size_t strongest(const pl_sweep_view_t *view)
 {
     size_t most = 0;
@@ -144,12 +144,13 @@ static void add_shown(const pl_sweep_view_t *view, pl_html_table_t *table,
                priced ? "cost" : "GPU hours", PL_HTML_REAL);
     columns->axes.y = columns->axes.x;
     if (columns->kept) {
+        columns->axes.y = columns->n; /* if no point meets them */
         add_column(table, columns, "kept_percent", "kept", PL_HTML_SHARE);
     }
     for (size_t m = 0; m < N_MAIN; m++) {
         columns->main[m] = pl_sweep_metric(&view->table, MAIN[m]);
         if (columns->main[m] != NULL) {
-            if (strcmp(MAIN[m], "p99_ttft") == 0) {
+            if ((view->n_meet > 0) && (strcmp(MAIN[m], "p99_ttft") == 0)) {
                 columns->axes.y = columns->n;
             }
             put_metric_column(table, "metrics", columns->main[m]);
@@ -272,19 +273,11 @@ static pl_status_t put_all(pl_html_t *page, const pl_sweep_view_t *view)
 
 /* ---- what an option does ---- */
 
-/* What points are measured by: the goal, or, where none meets the limits, the
- * share of requests that keep them. */
-static double score(const pl_sweep_view_t *view, size_t point)
-{
-    return view->n_meet > 0 ? pl_sweep_goal_at(view, point)
-                            : 100 * pl_sweep_kept(&view->table, point);
-}
-
 /* How near a score comes to the best of all, in percent. */
 static double nearness(const pl_sweep_view_t *view, double value)
 {
-    bool largest = (view->n_meet == 0) || view->goal.largest;
-    double best  = score(view, view->best);
+    bool largest = pl_sweep_is_largest(view);
+    double best  = pl_sweep_score_at(view, view->best);
     double part  = largest ? value : best;
     double whole = largest ? best : value;
 
@@ -316,7 +309,7 @@ static void sum_up(const pl_sweep_view_t *view, size_t option, sum_t *sums)
         }
         sum->n_ran++;
         sum->n_meet += t->meets.items[i] != 0;
-        sum->scores += score(view, i);
+        sum->scores += pl_sweep_score_at(view, i);
         if ((sum->best == SIZE_MAX) &&
             ((t->meets.items[i] != 0) || (view->n_meet == 0))) {
             sum->best = i;
@@ -328,7 +321,7 @@ static void put_effect_row(pl_html_table_t *table, const pl_sweep_view_t *view,
                            const char *value, const sum_t *sum)
 {
     bool found  = sum->best != SIZE_MAX;
-    double best = found ? score(view, sum->best) : 0;
+    double best = found ? pl_sweep_score_at(view, sum->best) : 0;
 
     pl_html_text(table, "%s", value);
     pl_html_integer(table, (int64_t)sum->n_ran);
@@ -343,8 +336,7 @@ static pl_status_t put_effect(pl_html_t *page, const pl_sweep_view_t *view,
                               size_t option)
 {
     const char *name = view->table.options.items[option].name;
-    const char *what =
-        view->n_meet > 0 ? view->goal.title : "requests in limits, %";
+    const char *what = pl_sweep_score_title(view);
     char id[96], title[96], text[256];
     const pl_html_section_t section = {.id    = id,
                                        .title = title,

@@ -47,7 +47,8 @@ typedef struct pl_sweep_table {
     double attain;   /* --attain, 0 .. 1 */
 } pl_sweep_table_t;
 
-/* Free it after any status.  Those of store/reader.h. */
+/* Free it after any status.  Those of store/reader.h; nothing may be said of a
+ * PL_ERR_MEMORY. */
 PL_MUST_CHECK pl_status_t pl_sweep_table_read(const pl_snapshot_t *snapshot,
                                               pl_sweep_table_t *table);
 void pl_sweep_table_free(pl_sweep_table_t *table);

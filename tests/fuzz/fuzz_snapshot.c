@@ -1,5 +1,5 @@
-/* The snapshot reader on any file: refused with exactly one line, or what was
- * asked for, whole and within its type.
+/* The reader of snapshots and sweeps on any file: refused with exactly one line,
+ * or what was asked for, whole and within its type.
  *
  * An input is a file as it stands, which may break HDF5 and must not break the
  * reader.  One that begins with 'S' is a recipe, by which a file is made whose
@@ -15,6 +15,7 @@
 #include "store/image.h"
 #include "store/reader_inside.h"
 #include "store/snapshot.h"
+#include "store/sweep_table.h"
 
 static void require(bool law)
 {
@@ -180,6 +181,49 @@ static void read_all(trial_t *trial)
     read_columns(trial);
 }
 
+/* ---- a sweep ---- */
+
+static void check_texts(const pl_snapshot_texts_t *texts, size_t n)
+{
+    require((texts->n == n) && (texts->stride > 1));
+    for (size_t i = 0; i < n; i++) {
+        require(strlen(pl_snapshot_text_at(texts, i)) < texts->stride);
+    }
+}
+
+static void check_table(const pl_sweep_table_t *table)
+{
+    check_texts(&table->status, table->n);
+    check_texts(&table->message, table->n);
+    check_texts(&table->limited_by, table->n);
+    for (size_t i = 0; i < table->options.n; i++) {
+        check_texts(&table->options.items[i].values, table->n);
+    }
+    for (size_t i = 0; i < table->metrics.n; i++) {
+        require(table->metrics.items[i].means.rows == table->n);
+    }
+    for (size_t k = 0; k < table->n; k++) {
+        require(table->order[k] < table->n);
+        require(table->place.items[table->order[k]] == (int64_t)k + 1);
+        require((table->meets.items[k] == 0) || pl_sweep_ran(table, k));
+    }
+}
+
+static void check_any(const char *path)
+{
+    trial_t trial          = {0};
+    pl_log_t log           = {count_errors, &trial.n_errors, PL_LOG_WARN};
+    pl_sweep_table_t table = {0};
+
+    if (is_good(&trial, pl_snapshot_open_any(path, &log, &trial.snapshot)) &&
+        pl_snapshot_is_sweep(trial.snapshot) &&
+        is_good(&trial, pl_sweep_table_read(trial.snapshot, &table))) {
+        check_table(&table);
+    }
+    pl_sweep_table_free(&table);
+    pl_snapshot_close(trial.snapshot);
+}
+
 static void check_file(const char *path)
 {
     trial_t trial      = {0};
@@ -343,6 +387,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         require(pl_file_write(path, data, size, NULL, 0, NULL) == PL_OK);
         check_file(path);
+        check_any(path);
     }
     (void)unlink(path);
     return 0;

@@ -322,7 +322,7 @@
   const colours = (m) => {
     const legend = beside("p");
     legend.className = "levels";
-    legend.append(m.column.title + ":");
+    legend.append(beside("span", m.column.title + ":"));
     if (m.levels && m.levels.length <= 6) {
       m.levels.forEach((level, i) => {
         const dot = beside("i");
@@ -338,14 +338,13 @@
     ramp.className = "shades";
     ramp.style.background = `linear-gradient(90deg, ${from}, ${to})`;
     const say = (v) => m.levels ? m.levels[v] : lo <= hi ? digits(v) : "–";
-    legend.append(say(lo), ramp, say(hi));
+    legend.append(beside("span", say(lo)), ramp, beside("span", say(hi)));
     return { of: (i) => shades[Math.round(32 * (m.values[i] - lo) /
       (hi - lo || 1))], legend };
   };
 
   const scatter = (figure, table) => {
-    const { columns } = table;
-    const state = table.state ??= { ...table.axes, picked: null };
+    const { columns, state } = table;
     const good = columns[table.axes.good].values;
     const words = columns.slice(0, table.shown)
       .filter((c) => c.kind === "text");
@@ -473,15 +472,16 @@
     table.redraw();
   };
 
-  /* Titles sort the rows; rows show their point. */
+  /* Titles sort the rows; rows show their point, at first the best one. */
   const makeSortable = (section, table) => {
     const box = section.querySelector(".scroll");
     const body = box.querySelector("tbody");
     const rows = [...body.rows];
     const heads = [...box.querySelectorAll("th")];
+    const state = table.state = { ...table.axes, picked:
+      table.columns[table.axes.x].values[0] == null ? null : 0 };
+    rows[state.picked]?.classList.add("picked");
     table.pick = (i, scroll) => {
-      const { state } = table;
-      if (!state) return;
       if (state.picked != null) rows[state.picked]?.classList.remove("picked");
       state.picked = state.picked === i ? null : i;
       rows[state.picked]?.classList.add("picked");
