@@ -10,6 +10,7 @@ typedef struct side {
     int ownership;  /* PL_SIZE_ */
     int32_t lanes;  /* whose pages have numbers of their own */
     int64_t wanted; /* as the option says it */
+    bool was_said;  /* what does not fit: one of many simulations of a line */
 } side_t;
 
 static double gb(int64_t bytes)
@@ -79,7 +80,7 @@ static pl_status_t fit_side(const side_t *side, const pl_log_t *log,
             return PL_ERR_RESOURCE;
         }
         *pages = (int32_t)room;
-    } else if (side->wanted > room) {
+    } else if ((side->wanted > room) && !side->was_said) {
         pl_log(log, PL_LOG_WARN,
                "option --%s %" PRId64 ": %" PRId64
                " fit beside %s on %s; use `fit`, or hardware with more memory",
@@ -129,7 +130,8 @@ static pl_status_t fit_prefill(const pl_options_t *o, const pl_log_t *log,
                    .params    = common(o, costs, engine),
                    .ownership = ownership_of(engine->ownership),
                    .lanes     = costs->n_prefill,
-                   .wanted    = o->device_pages};
+                   .wanted    = o->device_pages,
+                   .was_said  = o->prefill_millionths > 0};
 
     side.params.cp         = costs->n_prefill;
     side.params.ep         = costs->prefill_ep;
@@ -147,7 +149,8 @@ static pl_status_t fit_decode(const pl_options_t *o, const pl_log_t *log,
                    .params    = common(o, costs, engine),
                    .ownership = PL_SIZE_REPLICATED,
                    .lanes     = 1,
-                   .wanted    = o->decode_pages};
+                   .wanted    = o->decode_pages,
+                   .was_said  = o->prefill_millionths > 0};
 
     side.params.cp         = 1;
     side.params.ep         = costs->decode_ep;

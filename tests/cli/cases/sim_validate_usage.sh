@@ -19,5 +19,8 @@ check $sim --validate vllm.json --fit vllm.json
 check $sim --validate vllm.json --fit nowhere/fit.json
 check $sim --validate vllm.json --trace slice.jsonl
 check $sim --validate vllm.json --device-pages 10
+# What is warned about is, once, however many simulations a fit takes.
+check $sim --validate vllm.json --fit a.json --device-pages 99999 \
+    --log-level warn
 # By the fixed table, too.
 check $PAGELANE sim --cp 8 --validate vllm.json
