@@ -234,14 +234,14 @@ static pl_status_t start_shared(pl_engine_t *engine, pl_pending_t pending,
 
 /* To a home elsewhere: whoever knows the links will say when it ends. */
 static pl_status_t start_elsewhere(pl_engine_t *engine, pl_pending_t pending,
-                                   int64_t bytes)
+                                   int64_t bytes, bool last)
 {
     const pl_engine_port_t *port = engine->config.port;
 
     pending.end_ns = INT64_MAX;
     PL_TRY(PL_ARRAY_PUSH(&engine->pending, pending));
-    return port->send(port->context, pending.due.request, pending.due.id,
-                      bytes);
+    return port->send(port->context, pending.due.request, pending.due.id, bytes,
+                      last);
 }
 
 static pl_status_t start_alone(pl_engine_t *engine, pl_pending_t pending,
@@ -276,7 +276,7 @@ pl_status_t pl_ops_start(pl_engine_t *engine, const pl_op_t *op, int64_t id,
     }
     engine->counters.link_bytes[link] += bytes;
     if ((link == PL_LINK_PD) && (engine->config.role == PL_ROLE_PREFILL)) {
-        return start_elsewhere(engine, pending, bytes);
+        return start_elsewhere(engine, pending, bytes, op->last);
     }
     return (link == PL_LINK_PD) && engine->config.costs.pd_shares
                ? start_shared(engine, pending, op->home, bytes)

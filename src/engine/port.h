@@ -54,13 +54,15 @@ typedef struct pl_engine_port {
     /* PREFILL: what was set aside is not needed; the prompt waits again. */
     pl_status_t (*release)(void *context, int32_t request);
     /* PREFILL: bytes of all ranks leave for that place, as operation `op`; its
-     * end comes by pl_engine_sent. */
+     * end comes by pl_engine_sent.  `last`: the prompt's last pages are among
+     * them. */
     pl_status_t (*send)(void *context, int32_t request, int64_t op,
-                        int64_t bytes);
+                        int64_t bytes, bool last);
     /* WHOLE, PREFILL: the prompt is computed. */
     pl_status_t (*prefilled)(void *context, int32_t request);
-    /* PREFILL: all pages have arrived, or (not good) some will never; the
-     * instance has forgotten the request. */
+    /* PREFILL: it knows that all pages have arrived, or (not good) that some
+     * never will, and has forgotten the request, which may be given again from
+     * here on. */
     pl_status_t (*delivered)(void *context, int32_t request, bool good);
     /* DECODE: it gave up its pages and is to be prefilled once more, with
      * prompt_tokens; the instance has forgotten it. */

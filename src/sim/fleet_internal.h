@@ -34,12 +34,17 @@ typedef struct pl_fleet_live {
     int64_t load_ns;        /* that it is of its instance's load */
     int64_t prefilled_ns;
     int32_t waits_at; /* instance in whose queue it is counted; -1: none */
+    int32_t n_sends;  /* under way */
+    bool all_sent;    /* none will follow */
+    bool has_left;    /* its prefill instance, which has forgotten it */
+    bool comes_back;  /* once it has: with `handover` */
 } pl_fleet_live_t;
 
 /* Bytes on their way.  Milli-bytes, since a byte a microsecond is one a
  * nanosecond. */
 typedef struct pl_transfer {
     int64_t op;
+    int32_t request;
     int32_t from, to; /* instances */
     int32_t home;     /* of those of all decode instances */
     int64_t left;     /* milli-bytes, at since_ns */
@@ -52,6 +57,7 @@ typedef struct pl_transfer {
 /* All sent, and not yet there. */
 typedef struct pl_flying {
     int64_t op;
+    int32_t request;
     int64_t at_ns;
     int32_t from;
 } pl_flying_t;
@@ -92,6 +98,8 @@ PL_MUST_CHECK pl_status_t pl_fleet_give(pl_fleet_t *fleet,
                                         const pl_handover_t *handover);
 /* It has begun where it waited: its first chunk or step is planned. */
 void pl_fleet_begun(pl_fleet_t *fleet, int32_t instance, int32_t request);
+/* A send of its has ended, now. */
+PL_MUST_CHECK pl_status_t pl_fleet_sent(pl_fleet_t *fleet, int32_t request);
 /* A decode instance may have room again: wake those that were refused. */
 void pl_fleet_nudge(pl_fleet_t *fleet);
 
@@ -109,9 +117,9 @@ PL_MUST_CHECK pl_status_t pl_links_open(pl_fleet_t *fleet);
 void pl_links_close(pl_links_t *links);
 /* When a share ends or bytes arrive; INT64_MAX: nothing is on its way. */
 int64_t pl_links_next_ns(const pl_links_t *links);
-/* From one instance to a home of another, now. */
+/* From one instance to the home that the request has, now. */
 PL_MUST_CHECK pl_status_t pl_links_start(pl_fleet_t *fleet, int32_t from,
-                                         int32_t to, int32_t home, int64_t op,
+                                         int32_t request, int64_t op,
                                          int64_t bytes);
 /* What ends now. */
 PL_MUST_CHECK pl_status_t pl_links_advance(pl_fleet_t *fleet);

@@ -116,13 +116,14 @@ static void count(pl_fleet_t *fleet, const pl_transfer_t *transfer, int change)
 
 /* ---- from start to arrival ---- */
 
-static pl_status_t fly(pl_fleet_t *fleet, int32_t from, int64_t op)
+static pl_status_t fly(pl_fleet_t *fleet, const pl_transfer_t *transfer)
 {
     pl_links_t *links  = &fleet->links;
-    pl_flying_t flying = {.op = op,
+    pl_flying_t flying = {.op      = transfer->op,
+                          .request = transfer->request,
                           .at_ns =
                               fleet->now_ns + fleet->params.link_latency_ns,
-                          .from = from};
+                          .from = transfer->from};
 
     /* All fly equally long, so that they arrive in this order. */
     if (links->flying_head == links->flying.n) {
@@ -132,15 +133,18 @@ static pl_status_t fly(pl_fleet_t *fleet, int32_t from, int64_t op)
     return PL_ARRAY_PUSH(&links->flying, flying);
 }
 
-pl_status_t pl_links_start(pl_fleet_t *fleet, int32_t from, int32_t to,
-                           int32_t home, int64_t op, int64_t bytes)
+pl_status_t pl_links_start(pl_fleet_t *fleet, int32_t from, int32_t request,
+                           int64_t op, int64_t bytes)
 {
-    int32_t index          = to - fleet->params.n_prefill;
-    pl_transfer_t transfer = {.op   = op,
-                              .from = from,
-                              .to   = to,
-                              .home =
-                                  index * fleet->params.decode.n_decode + home,
+    const pl_fleet_record_t *record = &fleet->records[request];
+    int32_t to                      = record->decode;
+    int32_t homes_before =
+        (to - fleet->params.n_prefill) * fleet->params.decode.n_decode;
+    pl_transfer_t transfer = {.op       = op,
+                              .request  = request,
+                              .from     = from,
+                              .to       = to,
+                              .home     = homes_before + record->record.home,
                               .left     = bytes * MILLI,
                               .since_ns = fleet->now_ns,
                               .end_ns   = INT64_MAX};
@@ -148,7 +152,7 @@ pl_status_t pl_links_start(pl_fleet_t *fleet, int32_t from, int32_t to,
     fleet->instances[from].usage.sent_bytes += bytes;
     fleet->instances[to].usage.received_bytes += bytes;
     if (bytes == 0) {
-        return fly(fleet, from, op);
+        return fly(fleet, &transfer);
     }
     PL_TRY(PL_ARRAY_PUSH(&fleet->links.sharing, transfer));
     count(fleet, &transfer, 1);
@@ -166,7 +170,7 @@ static pl_status_t end_share(pl_fleet_t *fleet, size_t i)
             (links->sharing.n - i) * sizeof(*links->sharing.items));
     count(fleet, &transfer, -1);
     share_out(fleet, transfer.from, transfer.home);
-    return fly(fleet, transfer.from, transfer.op);
+    return fly(fleet, &transfer);
 }
 
 pl_status_t pl_links_advance(pl_fleet_t *fleet)
@@ -189,6 +193,7 @@ pl_status_t pl_links_advance(pl_fleet_t *fleet)
         links->flying_head++;
         pl_engine_sent(fleet->instances[flying.from].engine, flying.op,
                        fleet->now_ns);
+        PL_TRY(pl_fleet_sent(fleet, flying.request));
     }
     return PL_OK;
 }

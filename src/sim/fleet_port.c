@@ -59,6 +59,9 @@ pl_status_t pl_fleet_give(pl_fleet_t *fleet, const pl_handover_t *handover)
     PL_TRY(pl_fleet_route(fleet, handover, &number, &live->load_ns));
     instance                                  = &fleet->instances[number];
     live->handover                            = *handover;
+    live->all_sent                            = false;
+    live->has_left                            = false;
+    live->comes_back                          = false;
     fleet->records[handover->request].prefill = number;
     instance->load_ns += live->load_ns;
     begin_waiting(instance, handover);
@@ -170,14 +173,33 @@ static pl_status_t release(void *context, int32_t request)
 /* ---- from prefill to decode ---- */
 
 static pl_status_t send(void *context, int32_t request, int64_t op,
-                        int64_t bytes)
+                        int64_t bytes, bool last)
 {
-    pl_fleet_instance_t *instance   = context;
-    pl_fleet_t *fleet               = instance->fleet;
-    const pl_fleet_record_t *record = &fleet->records[request];
+    pl_fleet_instance_t *instance = context;
+    pl_fleet_live_t *live         = &instance->fleet->live[request];
 
-    return pl_links_start(fleet, instance->number, record->decode,
-                          record->record.home, op, bytes);
+    live->n_sends++;
+    live->all_sent = live->all_sent || last;
+    return pl_links_start(instance->fleet, instance->number, request, op,
+                          bytes);
+}
+
+/* The home has all pages, and goes on at once: its prefill instance may be in
+ * the middle of another prompt's chunk. */
+pl_status_t pl_fleet_sent(pl_fleet_t *fleet, int32_t request)
+{
+    pl_fleet_record_t *record = &fleet->records[request];
+    pl_fleet_live_t *live     = &fleet->live[request];
+
+    live->n_sends--;
+    if ((live->n_sends > 0) || !live->all_sent) {
+        return PL_OK;
+    }
+    fleet->transfer_ns += fleet->now_ns - live->prefilled_ns;
+    live->handover.first_token_ns = record->record.first_token_ns;
+    begin_waiting(&fleet->instances[record->decode], &live->handover);
+    return pl_engine_enter(fleet->instances[record->decode].engine,
+                           &live->handover, fleet->now_ns);
 }
 
 /* The sums of all instances, and that it has ended. */
@@ -199,22 +221,18 @@ static pl_status_t end_request(pl_fleet_t *fleet, int32_t request, bool failed)
     return pl_turns_ended(&fleet->turns, request, fleet->now_ns, &soonest_ns);
 }
 
+/* Nothing that is sent fails here. */
 static pl_status_t take_delivered(void *context, int32_t request, bool good)
 {
     pl_fleet_instance_t *instance = context;
-    pl_fleet_t *fleet             = instance->fleet;
-    pl_fleet_record_t *record     = &fleet->records[request];
-    pl_fleet_live_t *live         = &fleet->live[request];
+    pl_fleet_live_t *live         = &instance->fleet->live[request];
 
-    fleet->transfer_ns += fleet->now_ns - live->prefilled_ns;
     if (!good) {
-        PL_TRY(release(context, request));
-        return end_request(fleet, request, true);
+        return PL_ERR_INTERNAL;
     }
-    live->handover.first_token_ns = record->record.first_token_ns;
-    begin_waiting(&fleet->instances[record->decode], &live->handover);
-    return pl_engine_enter(fleet->instances[record->decode].engine,
-                           &live->handover, fleet->now_ns);
+    live->has_left = true;
+    return live->comes_back ? pl_fleet_give(instance->fleet, &live->handover)
+                            : PL_OK;
 }
 
 /* ---- from decode ---- */
@@ -232,6 +250,7 @@ static pl_status_t take_reentered(void *context, const pl_handover_t *so_far)
     pl_fleet_instance_t *instance = context;
     pl_fleet_t *fleet             = instance->fleet;
     int32_t request               = so_far->request;
+    pl_fleet_live_t *live         = &fleet->live[request];
 
     pl_fleet_begun(fleet, instance->number, request);
     note_decode(pl_engine_record(instance->engine, request),
@@ -247,6 +266,11 @@ static pl_status_t take_reentered(void *context, const pl_handover_t *so_far)
         return end_request(fleet, request, true);
     }
     fleet->records[request].record.reentries++;
+    if (!live->has_left) { /* it has it still, until the end of its tick */
+        live->handover   = *so_far;
+        live->comes_back = true;
+        return PL_OK;
+    }
     return pl_fleet_give(fleet, so_far);
 }
 

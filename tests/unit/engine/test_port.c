@@ -14,6 +14,7 @@ typedef struct pair {
     pl_engine_port_t ports[INSTANCES];
     pl_engine_t *engines[INSTANCES];
     int64_t sent_op;
+    bool all_sent;
     int64_t sent_bytes;
     int32_t refusals, prefilled, delivered, reentered, finished;
     pl_handover_t given[REQUESTS]; /* last */
@@ -52,11 +53,12 @@ static pl_status_t release(void *context, int32_t request)
 }
 
 static pl_status_t do_send(void *context, int32_t request, int64_t op,
-                           int64_t bytes)
+                           int64_t bytes, bool last)
 {
     pair_t *pair = context;
 
     (void)request;
+    pair->all_sent = last;
     pair->sent_op = op;
     pair->sent_bytes += bytes;
     return PL_OK;
@@ -76,6 +78,7 @@ static pl_status_t delivered(void *context, int32_t request, bool good)
     pl_handover_t handover = pair->given[request];
 
     ck_assert(good);
+    ck_assert(pair->all_sent);
     pair->delivered++;
     handover.first_token_ns =
         pl_engine_record(prefill, request)->first_token_ns;

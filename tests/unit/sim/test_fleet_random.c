@@ -45,6 +45,10 @@ static void draw_fleet(pl_rng_t *rng, rig_t *rig)
     params->send_bytes_per_us    = draw(rng, 1000, 50000);
     params->receive_bytes_per_us = draw(rng, 1000, 50000);
     params->link_latency_ns      = draw(rng, 0, 1) * draw(rng, 0, 1000000);
+    /* In long chunks much happens elsewhere: what was sent is decoded, and may
+     * come back. */
+    params->prefill.costs.prefill[PL_COST_LAUNCH].step_ns +=
+        draw(rng, 0, 1) * draw(rng, 1, 20) * 50 * MS;
 }
 
 /* after[i]: room for whom request i waits for. */
