@@ -150,22 +150,11 @@ static pl_status_t cpu_after(pl_device_t *self, pl_stream_t stream,
     return cpu_wait(self, other, fence);
 }
 
-static void cpu_catch_up(cpu_t *cpu, pl_stream_t stream)
-{
-    pl_copy_queue_t *queue = &cpu->queues[stream];
-
-    (void)pl_copy_queue_run(queue, pl_copy_queue_fence(queue));
-}
-
 static pl_status_t cpu_fill(pl_device_t *self, pl_stream_t stream,
                             const pl_span_t *spans, int32_t n, uint8_t byte)
 {
-    cpu_catch_up((cpu_t *)self, stream);
-    for (int32_t i = 0; i < n; i++) {
-        if (spans[i].bytes > 0) {
-            memset(spans[i].mem, byte, spans[i].bytes);
-        }
-    }
+    pl_copy_queue_finish(&((cpu_t *)self)->queues[stream]);
+    pl_host_fill(spans, n, byte);
     return PL_OK;
 }
 
@@ -173,7 +162,7 @@ static pl_status_t cpu_digest(pl_device_t *self, pl_stream_t stream,
                               const pl_digest_job_t *jobs, int32_t n,
                               uint64_t *digests)
 {
-    cpu_catch_up((cpu_t *)self, stream);
+    pl_copy_queue_finish(&((cpu_t *)self)->queues[stream]);
     pl_host_digest(jobs, n, digests);
     return PL_OK;
 }
@@ -181,7 +170,7 @@ static pl_status_t cpu_digest(pl_device_t *self, pl_stream_t stream,
 static pl_status_t cpu_gather(pl_device_t *self, pl_stream_t stream,
                               const pl_page_gather_t *gather)
 {
-    cpu_catch_up((cpu_t *)self, stream);
+    pl_copy_queue_finish(&((cpu_t *)self)->queues[stream]);
     pl_host_gather(gather);
     return PL_OK;
 }

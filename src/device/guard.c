@@ -302,13 +302,6 @@ static pl_status_t guard_after(pl_device_t *self, pl_stream_t stream,
     return guard_wait(self, other, fence);
 }
 
-static void guard_catch_up(guard_t *guard, pl_stream_t stream)
-{
-    pl_copy_queue_t *queue = &guard->queues[stream];
-
-    (void)pl_copy_queue_run(queue, pl_copy_queue_fence(queue));
-}
-
 static pl_status_t guard_fill(pl_device_t *self, pl_stream_t stream,
                               const pl_span_t *spans, int32_t n, uint8_t byte)
 {
@@ -319,12 +312,8 @@ static pl_status_t guard_fill(pl_device_t *self, pl_stream_t stream,
             return PL_ERR_VIOLATION;
         }
     }
-    guard_catch_up(guard, stream);
-    for (int32_t i = 0; i < n; i++) {
-        if (spans[i].bytes > 0) {
-            memset(spans[i].mem, byte, spans[i].bytes);
-        }
-    }
+    pl_copy_queue_finish(&guard->queues[stream]);
+    pl_host_fill(spans, n, byte);
     return PL_OK;
 }
 
@@ -332,7 +321,7 @@ static pl_status_t guard_digest(pl_device_t *self, pl_stream_t stream,
                                 const pl_digest_job_t *jobs, int32_t n,
                                 uint64_t *digests)
 {
-    guard_catch_up((guard_t *)self, stream);
+    pl_copy_queue_finish(&((guard_t *)self)->queues[stream]);
     pl_host_digest(jobs, n, digests);
     return PL_OK;
 }
@@ -346,7 +335,7 @@ static pl_status_t guard_gather(pl_device_t *self, pl_stream_t stream,
                         (size_t)gather->n_pages * gather->stride)) {
         return PL_ERR_VIOLATION;
     }
-    guard_catch_up(guard, stream);
+    pl_copy_queue_finish(&guard->queues[stream]);
     pl_host_gather(gather);
     return PL_OK;
 }

@@ -72,6 +72,11 @@ bool pl_copy_queue_run(pl_copy_queue_t *queue, pl_fence_t fence)
     return true;
 }
 
+void pl_copy_queue_finish(pl_copy_queue_t *queue)
+{
+    (void)pl_copy_queue_run(queue, pl_copy_queue_fence(queue));
+}
+
 void pl_copy_queue_free(pl_copy_queue_t *queue)
 {
     PL_ARRAY_FREE(&queue->copies);
@@ -110,6 +115,15 @@ void pl_copy_queues_report(const pl_copy_queue_t queues[PL_STREAMS],
                    "device %s: %zu copies on stream %s were never waited for "
                    "and never done; wait for a fence recorded after them",
                    device, n, pl_stream_name((pl_stream_t)stream));
+        }
+    }
+}
+
+void pl_host_fill(const pl_span_t *spans, int32_t n, uint8_t byte)
+{
+    for (int32_t i = 0; i < n; i++) {
+        if (spans[i].bytes > 0) {
+            memset(spans[i].mem, byte, spans[i].bytes);
         }
     }
 }

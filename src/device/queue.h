@@ -31,6 +31,9 @@ pl_fence_t pl_copy_queue_fence(const pl_copy_queue_t *queue);
 /* Do what is pending before the fence, in order.  false: no such fence. */
 bool pl_copy_queue_run(pl_copy_queue_t *queue, pl_fence_t fence);
 
+/* Do all that is pending, in order. */
+void pl_copy_queue_finish(pl_copy_queue_t *queue);
+
 static inline size_t pl_copy_queue_pending(const pl_copy_queue_t *queue)
 {
     return queue->copies.n - queue->head;
@@ -46,7 +49,8 @@ const char *pl_stream_name(pl_stream_t stream);
 void pl_copy_queues_report(const pl_copy_queue_t queues[PL_STREAMS],
                            const char *device, const pl_log_t *log);
 
-/* What cpu and guard do with pages at once. */
+/* What cpu and guard do at once. */
+void pl_host_fill(const pl_span_t *spans, int32_t n, uint8_t byte);
 void pl_host_digest(const pl_digest_job_t *jobs, int32_t n, uint64_t *digests);
 void pl_host_gather(const pl_page_gather_t *gather);
 
