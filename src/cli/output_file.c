@@ -6,21 +6,31 @@
 
 #include "store/file.h"
 
-/* What is read must not be written over, nor what is no file. */
-static pl_status_t check(const pl_cli_t *cli, const char *option,
-                         const char *path)
+static bool is_same(const char *a, const struct stat *b)
 {
-    struct stat in, out;
+    struct stat about;
+
+    return (stat(a, &about) == 0) && (about.st_dev == b->st_dev) &&
+           (about.st_ino == b->st_ino);
+}
+
+pl_status_t pl_output_check(const pl_cli_t *cli, const char *option,
+                            const char *path)
+{
+    const pl_option_strings_t *merge = &cli->options.merge;
+    struct stat about;
     bool is_read = false;
 
-    if (stat(path, &out) != 0) {
+    if (stat(path, &about) != 0) {
         return PL_OK; /* writing will tell */
     }
     for (size_t i = 0; i < cli->n_words; i++) {
-        is_read |= (stat(cli->words[i], &in) == 0) &&
-                   (in.st_dev == out.st_dev) && (in.st_ino == out.st_ino);
+        is_read |= is_same(cli->words[i], &about);
     }
-    if (is_read || !S_ISREG(out.st_mode)) {
+    for (size_t i = 0; i < merge->n; i++) {
+        is_read |= is_same(merge->items[i], &about);
+    }
+    if (is_read || !S_ISREG(about.st_mode)) {
         pl_log(&cli->log, PL_LOG_ERROR,
                "option --%s %s: it is %s; name another file", option, path,
                is_read ? "read too" : "no regular file");
@@ -63,7 +73,7 @@ pl_status_t pl_output_write(const pl_cli_t *cli, const char *option,
     if (path == NULL) {
         return put(context, stdout);
     }
-    PL_TRY(check(cli, option, path));
+    PL_TRY(pl_output_check(cli, option, path));
     file = open_memstream(&bytes, &n);
     if (file == NULL) {
         return PL_ERR_MEMORY;

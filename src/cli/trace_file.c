@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "cli/output_file.h"
 #include "store/file.h"
 #include "trace/write.h"
 
@@ -71,40 +71,6 @@ pl_status_t pl_cli_open_trace(const pl_options_t *options, const pl_log_t *log,
 
 /* ---- writing ---- */
 
-static bool is_same(const char *a, const struct stat *b)
-{
-    struct stat about;
-
-    return (stat(a, &about) == 0) && (about.st_dev == b->st_dev) &&
-           (about.st_ino == b->st_ino);
-}
-
-/* What is read must not be written over, nor what is no file. */
-static pl_status_t check_output(const pl_cli_t *cli, const char *path)
-{
-    const pl_option_strings_t *merge = &cli->options.merge;
-    struct stat about;
-    bool is_read = false;
-
-    if (stat(path, &about) != 0) {
-        return PL_OK; /* writing will tell */
-    }
-    for (size_t i = 0; i < cli->n_words; i++) {
-        is_read |= is_same(cli->words[i], &about);
-    }
-    for (size_t i = 0; i < merge->n; i++) {
-        is_read |= is_same(merge->items[i], &about);
-    }
-    if (is_read || !S_ISREG(about.st_mode)) {
-        pl_log(&cli->log, PL_LOG_ERROR,
-               "option --output %s: it is %s; name another file, or leave the "
-               "option out to write to stdout",
-               path, is_read ? "read too" : "no regular file");
-        return PL_ERR_ARGUMENT;
-    }
-    return PL_OK;
-}
-
 static pl_status_t put(const pl_cli_t *cli, const pl_trace_t *trace,
                        const pl_trace_write_params_t *params, FILE *file,
                        const char *name)
@@ -126,7 +92,7 @@ static pl_status_t put_to_file(const pl_cli_t *cli, const pl_trace_t *trace,
     pl_status_t status;
     FILE *file;
 
-    PL_TRY(check_output(cli, path));
+    PL_TRY(pl_output_check(cli, "output", path));
     PL_TRY(pl_file_partial(path, &cli->log, &partial));
     file = fopen(partial, "wb");
     if (file == NULL) {
