@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/array.h"
 
@@ -63,4 +64,20 @@ void pl_text_free(pl_text_t *text)
 {
     free(text->bytes);
     *text = (pl_text_t){0};
+}
+
+const char *pl_text_s(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+const char *pl_text_without_rank(const char *line, int rank)
+{
+    char prefix[24];
+    size_t n = (size_t)snprintf(prefix, sizeof(prefix), "rank %d: ", rank);
+
+    while (strncmp(line, prefix, n) == 0) {
+        line += n;
+    }
+    return line;
 }

@@ -12,6 +12,7 @@
 
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <pagelane/status.h>
 
@@ -37,5 +38,13 @@ void pl_text_add_list(pl_text_t *text, const char *format, va_list arguments)
 PL_MUST_CHECK pl_status_t pl_text_take(pl_text_t *text, char **string_p);
 
 void pl_text_free(pl_text_t *text); /* empty again, usable again */
+
+/* Behind a noun that is counted, "" for one and "s" for others:
+ *   printf("%d page%s", n, pl_text_s(n)); */
+const char *pl_text_s(int64_t n);
+
+/* A line without the "rank RANK: " that it begins with, where it does: for who
+ * says in another way whose line it is. */
+const char *pl_text_without_rank(const char *line, int rank);
 
 #endif /* PL_BASE_TEXT_H */

@@ -2,9 +2,11 @@
 #include "cli/bench_transfer.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/exit_status.h"
 #include "cli/hardware.h"
@@ -16,7 +18,9 @@
 
 typedef struct bench {
     const pl_cli_t *cli;
-    int32_t comm; /* PL_OPT_COMM_, not AUTO */
+    pl_log_t log;     /* of one or of all virtual ranks: first errors only */
+    atomic_flag said; /* there was one */
+    int32_t comm;     /* PL_OPT_COMM_; with GPUs AUTO until ranks agree */
     pl_transfer_params_t params;
     pl_transfer_result_t result; /* the same on all ranks */
 } bench_t;
@@ -28,17 +32,42 @@ typedef struct place {
     pl_comm_t *comm; /* that, or what stands on it */
 } place_t;
 
+/* Ranks of one process that fail alike say so once. */
+static void write_first(void *context, pl_log_level_t level, const char *line)
+{
+    bench_t *bench = context;
+
+    if ((level != PL_LOG_ERROR) || !atomic_flag_test_and_set(&bench->said)) {
+        pl_log(&bench->cli->log, level, "%s", line);
+    }
+}
+
 /* ---- devices and communicators ---- */
 
+static pl_transfer_yardstick_t yardstick_of(int32_t comm)
+{
+    switch (comm) {
+    case PL_OPT_COMM_NCCL:
+        return PL_TRANSFER_ALL_GATHER;
+    case PL_OPT_COMM_PEER:
+        return PL_TRANSFER_PEERS;
+    default:
+        return PL_TRANSFER_MEMORY;
+    }
+}
+
 /* Collective.  All ranks agree. */
-static pl_status_t open_place(const bench_t *bench, pl_comm_t *base,
-                              place_t *place)
+static pl_status_t open_place(bench_t *bench, pl_comm_t *base, place_t *place)
 {
     place->base = base;
     place->comm = base;
     PL_TRY(pl_comm_agree_status(
-        base, pl_cli_open_device(&bench->cli->options, base->rank,
-                                 &bench->cli->log, &place->device)));
+        base, pl_cli_open_device(&bench->cli->options, base->rank, &bench->log,
+                                 &place->device)));
+    if (bench->comm == PL_OPT_COMM_AUTO) { /* this process is one rank */
+        PL_TRY(pl_cli_best_comm(base, &bench->comm));
+        bench->params.yardstick = yardstick_of(bench->comm);
+    }
     switch (bench->comm) {
     case PL_OPT_COMM_PEER:
         return pl_comm_open_peer(base, place->device, &place->comm);
@@ -103,8 +132,8 @@ static pl_status_t print_table(const bench_t *bench)
     printf("# transfer: --comm %s --device %s, %" PRId64
            " rank%s, pages of %" PRId64 " x %d bytes; beside it: %s\n",
            pl_cli_comm_name(bench->comm), pl_cli_device_name(o->device),
-           o->ranks, o->ranks == 1 ? "" : "s", o->page_size,
-           PL_TRANSFER_ROW_BYTES, YARDSTICKS[bench->params.yardstick]);
+           o->ranks, pl_text_s(o->ranks), o->page_size, PL_TRANSFER_ROW_BYTES,
+           YARDSTICKS[bench->params.yardstick]);
     status = pl_table_print(table, stdout);
     pl_table_close(table);
     return status;
@@ -196,8 +225,8 @@ static pl_status_t run_local(bench_t *bench)
     const pl_options_t *o = &bench->cli->options;
     int n                 = (int)o->ranks;
 
-    PL_TRY(pl_comm_run_local(n, n, 1e-9 * (double)o->timeout_ns,
-                             &bench->cli->log, run_rank, bench));
+    PL_TRY(pl_comm_run_local(n, n, 1e-9 * (double)o->timeout_ns, &bench->log,
+                             run_rank, bench));
     return tell(bench);
 }
 
@@ -242,18 +271,6 @@ static pl_status_t refuse(const bench_t *bench, const char *text)
     return PL_ERR_ARGUMENT;
 }
 
-static pl_transfer_yardstick_t yardstick_of(int32_t comm)
-{
-    switch (comm) {
-    case PL_OPT_COMM_NCCL:
-        return PL_TRANSFER_ALL_GATHER;
-    case PL_OPT_COMM_PEER:
-        return PL_TRANSFER_PEERS;
-    default:
-        return PL_TRANSFER_MEMORY;
-    }
-}
-
 static pl_status_t fill_params(bench_t *bench)
 {
     const pl_options_t *o = &bench->cli->options;
@@ -261,7 +278,7 @@ static pl_status_t fill_params(bench_t *bench)
 
     bench->comm = o->comm;
     if (o->comm == PL_OPT_COMM_AUTO) {
-        bench->comm = is_cuda                      ? PL_OPT_COMM_NCCL
+        bench->comm = is_cuda                      ? PL_OPT_COMM_AUTO
                       : bench->cli->world.launched ? PL_OPT_COMM_MPI
                                                    : PL_OPT_COMM_LOCAL;
     }
@@ -269,7 +286,8 @@ static pl_status_t fill_params(bench_t *bench)
         return refuse(bench, "option --comm nccl: it is for GPUs; add --device "
                              "cuda, or use --comm peer");
     }
-    if (is_cuda && (yardstick_of(bench->comm) == PL_TRANSFER_MEMORY)) {
+    if (is_cuda && ((bench->comm == PL_OPT_COMM_LOCAL) ||
+                    (bench->comm == PL_OPT_COMM_MPI))) {
         return refuse(bench, "option --device cuda: local and mpi move host "
                              "memory alone; use --comm nccl or peer");
     }
@@ -284,7 +302,9 @@ static pl_status_t fill_params(bench_t *bench)
 
 int pl_cli_bench_transfer(const pl_cli_t *cli)
 {
-    bench_t bench      = {.cli = cli};
+    bench_t bench      = {.cli  = cli,
+                          .said = ATOMIC_FLAG_INIT,
+                          .log  = {write_first, &bench, cli->log.level}};
     pl_status_t status = fill_params(&bench);
 
     if (status != PL_OK) {

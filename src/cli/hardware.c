@@ -90,16 +90,25 @@ static pl_status_t open_nccl(void *context, pl_comm_t *base,
 }
 
 /* NCCL takes no two ranks on one GPU; all ranks must come to one answer. */
-static pl_status_t open_best(void *context, pl_comm_t *base,
-                             pl_device_t *device, pl_comm_t **comm_p)
+pl_status_t pl_cli_best_comm(pl_comm_t *base, int32_t *comm)
 {
     uint64_t shares_gpu = local_rank() >= pl_cuda_gpus() ? 1 : 0;
 
-    (void)context;
     PL_TRY(pl_comm_agree(base, &shares_gpu, 1));
-    return (shares_gpu != 0) || (base->n_prefill == 1)
-               ? pl_comm_open_peer(base, device, comm_p)
-               : pl_comm_open_nccl(base, device, comm_p);
+    *comm = (shares_gpu != 0) || (base->n_prefill == 1) ? PL_OPT_COMM_PEER
+                                                        : PL_OPT_COMM_NCCL;
+    return PL_OK;
+}
+
+static pl_status_t open_best(void *context, pl_comm_t *base,
+                             pl_device_t *device, pl_comm_t **comm_p)
+{
+    int32_t best = PL_OPT_COMM_AUTO;
+
+    (void)context;
+    PL_TRY(pl_cli_best_comm(base, &best));
+    return best == PL_OPT_COMM_PEER ? pl_comm_open_peer(base, device, comm_p)
+                                    : pl_comm_open_nccl(base, device, comm_p);
 }
 
 /* Virtual ranks read each other's pages: NCCL would need a GPU for each. */

@@ -14,6 +14,10 @@ const char *pl_cli_comm_name(int32_t comm);     /* PL_OPT_COMM_ */
  * params->forward. `options` is borrowed. */
 void pl_cli_hardware(const pl_options_t *options, pl_run_params_t *params);
 
+/* Collective.  PL_OPT_COMM_NCCL or PEER: what --comm auto is on GPUs, the same
+ * on all ranks.  Statuses of pl_comm_agree. */
+PL_MUST_CHECK pl_status_t pl_cli_best_comm(pl_comm_t *base, int32_t *comm);
+
 /* Are the ranks threads of this process, when mpirun has not started it? */
 bool pl_cli_has_virtual_ranks(const pl_options_t *options);
 

@@ -91,8 +91,7 @@ static const pl_option_t OPTIONS[] = {
                  "pages (under mpirun of other processes, else of virtual "
                  "ranks), or they go by NCCL. auto is mpi under mpirun and for "
                  "more than one rank; with --device cuda it is nccl where "
-                 "each rank has a GPU of its own, else peer (`bench "
-                 "transfer`: always nccl).",
+                 "each rank has a GPU of its own, else peer.",
      WORDS("auto", "local", "mpi", "peer", "nccl"),
      .verbs    = RANKED,
      .recorded = true,
