@@ -73,10 +73,33 @@ static int ask(const char *command, char *line, int size)
     return pclose(pipe);
 }
 
-static void check_mpi(findings_t *findings)
+/* Whether mpirun starts more ranks than there are cores.  It cannot be tried by
+ * a rank: one mpirun does not start another. */
+static void check_ranks(findings_t *findings, const pl_cli_world_t *world,
+                        long cores)
+{
+    static const char name[] = "more ranks than cores";
+    char command[128];
+    char line[200];
+    int failed;
+
+    if (world->launched) {
+        add(findings, name, NOTE, "start pagelane doctor without mpirun",
+            "not tried: this is one of %d rank%s that mpirun started",
+            world->size, pl_text_s(world->size));
+        return;
+    }
+    (void)snprintf(command, sizeof(command), "mpirun -n %ld true 2>&1",
+                   cores + 1);
+    failed = ask(command, line, (int)sizeof(line));
+    add(findings, name, failed == 0 ? OK : WRONG,
+        "run that mpirun by hand and read what it says", "mpirun -n %ld %s",
+        cores + 1, failed == 0 ? "works" : "fails");
+}
+
+static void check_mpi(findings_t *findings, const pl_cli_world_t *world)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    char command[128];
     char line[200];
     int failed;
 
@@ -89,12 +112,7 @@ static void check_mpi(findings_t *findings)
     if (failed != 0) {
         return;
     }
-    (void)snprintf(command, sizeof(command), "mpirun -n %ld true 2>&1",
-                   cores + 1);
-    failed = ask(command, line, (int)sizeof(line));
-    add(findings, "more ranks than cores", failed == 0 ? OK : WRONG,
-        "run that mpirun by hand and read what it says", "mpirun -n %ld %s",
-        cores + 1, failed == 0 ? "works" : "fails");
+    check_ranks(findings, world, cores);
     if (geteuid() == 0) {
         add(findings, "root", NOTE,
             "for an mpirun of your own: export OMPI_ALLOW_RUN_AS_ROOT=1 "
@@ -178,7 +196,7 @@ static void check_gpu(findings_t *findings)
         add(findings, "CUDA and NCCL", OK, "", "%.*s",
             (int)strcspn(built, "\n"), built);
     }
-    (void)snprintf(line, sizeof(line), "%d GPU%s", n, n == 1 ? "" : "s");
+    (void)snprintf(line, sizeof(line), "%d GPU%s", n, pl_text_s(n));
     add(findings, "--device cuda", n > 0 ? OK : NOTE,
         "none needed: --device cpu does all; for GPUs, README.md has a section",
         "%s", n > 0 ? line : why);
@@ -240,7 +258,7 @@ int pl_cli_doctor(const pl_cli_t *cli)
     findings_t findings = {0};
     pl_status_t status;
 
-    check_mpi(&findings);
+    check_mpi(&findings, &cli->world);
     check_hdf5(&findings);
     check_folders(&findings);
     check_memory(&findings);
