@@ -1,5 +1,8 @@
 #!/usr/bin/env bash
-# setup.sh - install what is missing to build, test and run pagelane.
+# setup.sh [--browser] - install what is missing to build, test and run pagelane.
+#
+# With --browser also Chromium, which one test looks at pages with: where it is
+# not to be had, a line says so and the test is skipped.
 #
 # Asks for each thing first; when all is there, nothing is installed and no
 # rights are needed.  Debian and Ubuntu: apt-get, with sudo if not root.
@@ -49,8 +52,19 @@ need python3-h5py has_module h5py
 need python3-pandas has_module pandas
 need python3-matplotlib has_module matplotlib
 
-if [ ${#missing[@]} = 0 ]; then
+browser=()
+if [ "${1:-}" = --browser ] && ! has chromium && ! has chromium-browser &&
+    ! has google-chrome && ! has chrome; then
+    browser=(chromium)
+fi
+
+if [ ${#missing[@]} = 0 ] && [ ${#browser[@]} = 0 ]; then
     echo "setup: everything is there"
+    exit 0
+fi
+if [ ${#missing[@]} = 0 ] && { ! has apt-get ||
+    { [ "$(id -u)" != 0 ] && ! has sudo; }; }; then
+    echo "setup: no browser here, and none can be installed: run.report.browser is skipped"
     exit 0
 fi
 if ! has apt-get; then
@@ -67,7 +81,11 @@ if [ "$(id -u)" != 0 ]; then
     fi
     as_root=(sudo)
 fi
-echo "setup: installing ${missing[*]}"
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -q
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -q -y --no-install-recommends "${missing[@]}"
+apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q "$@"; }
+echo "setup: installing ${missing[*]} ${browser[*]}"
+apt update
+[ ${#missing[@]} = 0 ] || apt install -y --no-install-recommends "${missing[@]}"
+if [ ${#browser[@]} != 0 ] &&
+    ! apt install -y --no-install-recommends "${browser[@]}"; then
+    echo "setup: no ${browser[*]} to be had: run.report.browser is skipped"
+fi

@@ -24,7 +24,7 @@ if [ "$preset$tests" = asannightly ]; then
 fi
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-./mpi_launch/setup.sh
+./mpi_launch/setup.sh --browser
 cores=$(nproc)
 log=build/$preset.log
 mkdir -p build
