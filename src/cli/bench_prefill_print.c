@@ -1,6 +1,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/text.h"
 #include "cli/bench_prefill.h"
 #include "cli/json.h"
 #include "cli/table.h"
@@ -153,7 +154,7 @@ static pl_status_t print_profile(const pl_prefill_report_t *report,
     printf("# where the time goes: %" PRId32 " tokens, %" PRId64
            " rank%s, %s; means of ranks, %% of the time to the first token\n",
            row->tokens, report->cli->options.ranks,
-           report->cli->options.ranks == 1 ? "" : "s", ownership);
+           pl_text_s(report->cli->options.ranks), ownership);
     status = pl_table_print(table, stdout);
     pl_table_close(table);
     return status;

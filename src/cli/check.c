@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/json.h"
 #include "cli/table.h"
@@ -14,11 +15,12 @@ static pl_status_t print_table(const char *path,
     pl_status_t status;
 
     if (report->is_sweep) {
-        printf("# %s: sweep, %" PRId64 " points", path, report->points);
+        printf("# %s: sweep, %" PRId64 " point%s", path, report->points,
+               pl_text_s(report->points));
     } else {
-        printf("# %s: %s, %" PRId64 " pages, %" PRId64 " of them good", path,
+        printf("# %s: %s, %" PRId64 " page%s, %" PRId64 " of them good", path,
                report->is_snapshot ? "snapshot" : "storage tier", report->pages,
-               report->good);
+               pl_text_s(report->pages), report->good);
     }
     if (report->behind > 0) {
         printf(", %" PRId64 " behind one that is not", report->behind);
@@ -39,7 +41,8 @@ static pl_status_t print_table(const char *path,
     status = pl_table_print(table, stdout);
     pl_table_close(table);
     if (report->is_repaired) {
-        printf("repaired: %" PRId64 " good pages are kept\n", report->good);
+        printf("repaired: kept %" PRId64 " good page%s\n", report->good,
+               pl_text_s(report->good));
     }
     return status;
 }

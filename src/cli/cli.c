@@ -131,9 +131,10 @@ static const pl_verb_t VERBS[] = {
      .min_words = 1,
      .max_words = 3,
      .run       = pl_cli_inspect},
-    {.name      = "check",
-     .operands  = "PATH...",
-     .summary   = "are snapshots, sweeps, or the folders of storage tiers, whole?",
+    {.name     = "check",
+     .operands = "PATH...",
+     .summary =
+         "are snapshots, sweeps, or the folders of storage tiers, whole?",
      .bit       = PL_VERB_CHECK,
      .min_words = 1,
      .max_words = SIZE_MAX,
@@ -167,8 +168,9 @@ static const pl_verb_t VERBS[] = {
      .min_words = 2,
      .max_words = 2,
      .run       = pl_cli_compare},
-    {.name      = "export",
-     .operands  = "FILE requests|nodes|events|lanes|config|layout|counters|points",
+    {.name = "export",
+     .operands =
+         "FILE requests|nodes|events|lanes|config|layout|counters|points",
      .summary   = "a table of a snapshot or of a sweep, as CSV or JSON",
      .bit       = PL_VERB_EXPORT,
      .min_words = 2,
@@ -448,7 +450,8 @@ static void write_other_rank(void *context, pl_log_level_t level,
 
     (void)gethostname(host, sizeof(host) - 1);
     fprintf(stderr, "pagelane: [rank %d %s] %s%s\n", world->rank, host,
-            level == PL_LOG_WARN ? "warning: " : "", line);
+            level == PL_LOG_WARN ? "warning: " : "",
+            pl_text_without_rank(line, world->rank));
 }
 
 /* What all ranks find alike is told by rank 0; what the others say besides is

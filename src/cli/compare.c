@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/inspect.h"
 #include "cli/limit.h"
@@ -329,10 +330,11 @@ static void print_limits(const compare_t *compare)
 
 static pl_status_t print_tables(const compare_t *compare)
 {
-    printf(
-        "A %s\nB %s\n%" PRId64 " of %" PRId32 " requests completed in both\n\n",
-        pl_snapshot_path(compare->snapshots[0]),
-        pl_snapshot_path(compare->snapshots[1]), compare->n_pairs, compare->n);
+    printf("A %s\nB %s\n%" PRId64 " of %" PRId32
+           " request%s completed in both\n\n",
+           pl_snapshot_path(compare->snapshots[0]),
+           pl_snapshot_path(compare->snapshots[1]), compare->n_pairs,
+           compare->n, pl_text_s(compare->n));
     PL_TRY(print_options(compare));
     PL_TRY(print_metrics(compare));
     print_limits(compare);

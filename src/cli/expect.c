@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "model/safetensors.h"
 
 /* Logits may differ by this share of their standard deviation, and keys whose
@@ -355,11 +356,12 @@ static pl_status_t bring_together(pl_expect_t *expect, pl_comm_t *comm,
 static void tell(const pl_expect_t *expect, const tally_t *t)
 {
     pl_log(expect->log, PL_LOG_INFO,
-           "reference: logits of %" PRId64 " prompts, worst error %.2e of "
+           "reference: logits of %" PRId64 " prompt%s, worst error %.2e of "
            "their deviation (request %" PRId64 ", token %" PRId64 "); %" PRId64
-           " selections, %" PRId64 " near ties differ",
-           t->n_logits, (double)t->worst_error * 1e-12, t->worst_request,
-           t->worst_token, t->n_rows, t->n_near_ties);
+           " selection%s, of near ties differ %" PRId64,
+           t->n_logits, pl_text_s(t->n_logits), (double)t->worst_error * 1e-12,
+           t->worst_request, t->worst_token, t->n_rows, pl_text_s(t->n_rows),
+           t->n_near_ties);
     if (t->n_bad_logits > 0) {
         pl_log(expect->log, PL_LOG_ERROR,
                "reference: logits of %" PRId64 " prompts differ by more than "

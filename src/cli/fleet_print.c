@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/text.h"
 #include "cli/covered.h"
 #include "cli/fleet.h"
 #include "cli/fleet_sides.h"
@@ -43,11 +44,6 @@ static pl_status_t find_sides(const pl_cli_t *cli, const pl_outcome_t *outcome,
 
 /* ---- head ---- */
 
-static const char *plural(int32_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
 static void print_head(const telling_t *t)
 {
     const pl_fleet_shape_t *s   = &t->shape;
@@ -55,18 +51,19 @@ static void print_head(const telling_t *t)
     char ownership[PL_OWNERSHIP_TEXT_BYTES];
 
     pl_ownership_text(c->ownership, ownership);
-    printf("%" PRId64 " requests, %" PRId32 " prefill instance%s of %" PRId32
+    printf("%" PRId64 " request%s, %" PRId32 " prefill instance%s of %" PRId32
            " GPU%s, ",
-           t->metrics.n_requests, s->n_prefill, plural(s->n_prefill),
-           s->prefill_gpus, plural(s->prefill_gpus));
+           t->metrics.n_requests, pl_text_s(t->metrics.n_requests),
+           s->n_prefill, pl_text_s(s->n_prefill), s->prefill_gpus,
+           pl_text_s(s->prefill_gpus));
     if (s->n_decode == 0) {
         printf("%s; ",
                s->n_prefill == 1 ? "which decodes too" : "which decode too");
     } else {
         printf("%" PRId32 " decode instance%s of %" PRId32 " GPU%s (%" PRId32
                " home%s%s); ",
-               s->n_decode, plural(s->n_decode), s->decode_gpus,
-               plural(s->decode_gpus), s->homes, plural(s->homes),
+               s->n_decode, pl_text_s(s->n_decode), s->decode_gpus,
+               pl_text_s(s->decode_gpus), s->homes, pl_text_s(s->homes),
                s->n_decode == 1 ? "" : " each");
     }
     printf("%" PRId64 " GPUs, router %s\n", pl_fleet_gpus(s),

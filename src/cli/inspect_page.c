@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/text.h"
 #include "cli/events.h"
 #include "cli/inspect.h"
 #include "cli/table.h"
@@ -305,7 +306,8 @@ static pl_status_t print_table(const story_t *story)
     if (is_reserved(story)) {
         printf("scratch, never handed out\n\n");
     } else {
-        printf("taken %" PRId64 " times\n\n", story->life);
+        printf("taken %" PRId64 " time%s\n\n", story->life,
+               pl_text_s(story->life));
     }
     for (size_t i = 0; i < story->moments.n; i++) {
         const moment_t *m = &story->moments.items[i];

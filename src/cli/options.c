@@ -132,7 +132,7 @@ pl_status_t pl_options_check_ranks(const pl_options_t *o, const pl_log_t *log)
                "option --decode-ranks %" PRId64 ": of %" PRId64
                " rank%s at least one must be left for prefill; use fewer, or "
                "--ranks %" PRId64 " or more",
-               o->decode_ranks, o->ranks, o->ranks == 1 ? "" : "s",
+               o->decode_ranks, o->ranks, pl_text_s(o->ranks),
                o->decode_ranks + 1);
         return PL_ERR_ARGUMENT;
     }

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 enum { PROGRESS_S = 5 };
 
 static double seconds_since(const struct timespec *then)
@@ -38,7 +40,7 @@ void pl_progress_tell(pl_progress_t *progress, const pl_cli_t *cli,
     clock_gettime(CLOCK_MONOTONIC, &progress->told);
     fprintf(stderr,
             "pagelane: %" PRId32 " of %" PRId32
-            " requests, %.1f s of virtual time, %.0f s so far%s",
-            done, all, (double)now_ns / 1e9, pl_progress_seconds(progress),
-            end);
+            " request%s, %.1f s of virtual time, %.0f s so far%s",
+            done, all, pl_text_s(all), (double)now_ns / 1e9,
+            pl_progress_seconds(progress), end);
 }

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "model/fingerprint.h"
 
 /* ---- sizes ---- */
@@ -326,9 +327,9 @@ static void say_dropped(const pl_run_storage_t *storage, const char *folder,
 
     if (storage->in_use && (bound > 0) && (n > bound)) {
         pl_log(storage->log, PL_LOG_WARN,
-               "storage %s: it holds %" PRId64 " pages, %" PRId64
+               "storage %s: it holds %" PRId64 " page%s, %" PRId64
                " fit: the %" PRId64 " least recently used are dropped",
-               folder, n, bound, n - bound);
+               folder, n, pl_text_s(n), bound, n - bound);
     }
 }
 

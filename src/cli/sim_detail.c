@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/text.h"
 #include "cli/report.h"
 #include "cli/sim.h"
 
@@ -125,9 +126,10 @@ static pl_status_t print_balance(const pl_detail_t *d)
 static void print_drafts(const pl_engine_counters_t *c)
 {
     if (c->drafted_tokens > 0) {
-        printf("Drafted: %" PRId64 " tokens, of which %" PRId64
-               " were right (%.2f %%).\n",
-               c->drafted_tokens, c->accepted_tokens,
+        printf("Drafted: %" PRId64 " token%s, of which right %" PRId64
+               " (%.2f %%).\n",
+               c->drafted_tokens, pl_text_s(c->drafted_tokens),
+               c->accepted_tokens,
                100 * share(c->accepted_tokens, c->drafted_tokens));
     }
 }
@@ -140,13 +142,16 @@ static void print_rest(const pl_cli_t *cli, const pl_metrics_t *m,
     printf("Between two tokens: mean %.2f ms, p50 %.2f, p90 %.2f, p99 %.2f.\n",
            d->itl.mean / 1e6, (double)d->itl.p50_ns / 1e6,
            (double)d->itl.p90_ns / 1e6, (double)d->itl.p99_ns / 1e6);
-    printf("Computed again: %" PRId64 " tokens, %" PRId64
-           " pages of them evicted and then needed.\n",
-           d->recomputed_tokens, m->miss_pages[PL_MISS_EVICTED]);
+    printf("Computed again: %" PRId64 " token%s, %" PRId64
+           " page%s of them evicted and then needed.\n",
+           d->recomputed_tokens, pl_text_s(d->recomputed_tokens),
+           m->miss_pages[PL_MISS_EVICTED],
+           pl_text_s(m->miss_pages[PL_MISS_EVICTED]));
     if (cli->options.slo_text != NULL) {
         printf("Within %s: %" PRId64 " of %" PRId64
-               " requests (%.2f %%), %.4f a second.\n",
+               " request%s (%.2f %%), %.4f a second.\n",
                cli->options.slo_text, d->n_good, m->n_completed,
+               pl_text_s(m->n_completed),
                100 * share(d->n_good, m->n_completed),
                seconds > 0 ? (double)d->n_good / seconds : 0);
     }

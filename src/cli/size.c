@@ -368,7 +368,7 @@ static pl_status_t print_tables(const sizing_t *sizing)
     printf("%s on %d %s: %d group%s of %d, experts over %d, %s KV, %s weights, "
            "sessions of %d tokens\n\n",
            sizing->model_name, (int)sizing->gpus, sizing->hardware.name,
-           (int)sizing->groups, sizing->groups == 1 ? "" : "s",
+           (int)sizing->groups, pl_text_s(sizing->groups),
            (int)sizing->params.cp, (int)sizing->params.ep,
            KV_NAMES[sizing->options->kv_dtype],
            WEIGHT_NAMES[sizing->options->weight_dtype],

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "cli/covered.h"
 #include "cli/planned.h"
 #include "cli/report.h"
@@ -54,10 +55,11 @@ static void head(const summary_t *s)
     char ownership[PL_OWNERSHIP_TEXT_BYTES];
 
     pl_ownership_text(c->ownership, ownership);
-    printf("%" PRId64 " requests on %d prefill and %d decode ranks, pages of "
-           "%" PRId32 " tokens, chunks of %" PRId32 ", %s\n\n",
-           s->metrics.n_requests, c->n_prefill, c->n_decode, c->page_tokens,
-           c->chunk_tokens, ownership);
+    printf("%" PRId64 " request%s on %d prefill and %d decode rank%s, pages of "
+           "%" PRId32 " token%s, chunks of %" PRId32 ", %s\n\n",
+           s->metrics.n_requests, pl_text_s(s->metrics.n_requests),
+           c->n_prefill, c->n_decode, pl_text_s(c->n_decode), c->page_tokens,
+           pl_text_s(c->page_tokens), c->chunk_tokens, ownership);
     if ((o->executor == PL_OPT_EXECUTOR_COST) &&
         (s->cli->verb->bit == PL_VERB_RUN)) {
         printf("No bytes were moved (--executor cost).\n\n");
@@ -179,30 +181,34 @@ static void print_verdict(const summary_t *s)
     const pl_metrics_t *m = &s->metrics;
 
     if (m->n_skipped > 0) {
-        printf("%" PRId64 " requests were finished before%s.\n", m->n_skipped,
+        printf("%" PRId64 " request%s finished before%s.\n", m->n_skipped,
+               m->n_skipped == 1 ? " was" : "s were",
                s->n_prior == m->n_skipped ? "; their digests and tokens are "
                                             "those of then"
                                           : "");
     }
     if (m->n_failed > 0) {
-        printf("%" PRId64 " requests failed and were recorded as failed.\n",
-               m->n_failed);
+        printf("%" PRId64 " request%s failed, and recorded as such.\n",
+               m->n_failed, pl_text_s(m->n_failed));
     }
     if (s->results->counters.page_checks > 0) {
-        printf("Checked %" PRId64 " pages, no mismatch.\n",
-               s->results->counters.page_checks);
+        printf("Checked %" PRId64 " page%s, no mismatch.\n",
+               s->results->counters.page_checks,
+               pl_text_s(s->results->counters.page_checks));
     }
     if (s->has_digest) {
         char which[64] = "all requests";
 
         if (s->n_prior < m->n_skipped) {
-            (void)snprintf(
-                which, sizeof(which), "the %" PRId64 " requests of this run%s",
-                m->n_completed, m->n_failed > 0 ? " that did not fail" : "");
+            (void)snprintf(which, sizeof(which),
+                           "the %" PRId64 " request%s of this run%s",
+                           m->n_completed, pl_text_s(m->n_completed),
+                           m->n_failed > 0 ? " that did not fail" : "");
         } else if (m->n_failed > 0) {
             (void)snprintf(which, sizeof(which),
-                           "the %" PRId64 " requests that did not fail",
-                           m->n_completed + m->n_skipped);
+                           "the %" PRId64 " request%s that did not fail",
+                           m->n_completed + m->n_skipped,
+                           pl_text_s(m->n_completed + m->n_skipped));
         }
         printf("KV digest of %s: %016" PRIx64 "\n", which, s->digest);
     }

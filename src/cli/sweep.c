@@ -82,8 +82,9 @@ static void tell_progress(sweep_t *sweep)
         (void)snprintf(left, sizeof(left), ", about %.0f s left",
                        so_far * (sweep->work - work) / work);
     }
-    pl_log(&sweep->cli->log, PL_LOG_INFO, "%zu of %zu points, %.0f s so far%s",
-           sweep->n_known + done, sweep->n, so_far, left);
+    pl_log(&sweep->cli->log, PL_LOG_INFO, "%zu of %zu point%s, %.0f s so far%s",
+           sweep->n_known + done, sweep->n, pl_text_s((int64_t)sweep->n),
+           so_far, left);
 }
 
 static void after_tick(void *context)
@@ -316,10 +317,10 @@ static pl_status_t finish(sweep_t *sweep)
         pl_sweep_journal_remove(sweep->folder);
         status = pl_sweep_print(cli, sweep->points, &verdict);
         pl_log(&cli->log, PL_LOG_INFO,
-               "%zu points, %zu of them known before, %.1f s on the wall, in "
+               "%zu point%s, %zu of them known before, %.1f s on the wall, in "
                "%s",
-               sweep->n, sweep->n_known, seconds_since(&sweep->started),
-               cli->options.output);
+               sweep->n, pl_text_s((int64_t)sweep->n), sweep->n_known,
+               seconds_since(&sweep->started), cli->options.output);
     }
     pl_sweep_verdict_free(&verdict);
     return status;

@@ -171,8 +171,8 @@ static pl_status_t print_tables(const pl_cli_t *cli,
                "(docs/sim.md).\n\n");
     }
     if (v->n > MOST_ROWS) {
-        printf("%zu points more are in %s.\n", v->n - MOST_ROWS,
-               cli->options.output);
+        printf("%zu more point%s: in %s.\n", v->n - MOST_ROWS,
+               pl_text_s((int64_t)(v->n - MOST_ROWS)), cli->options.output);
     }
     return PL_OK;
 }

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/text.h"
 #include "cli/report.h"
 #include "cli/validate.h"
 
@@ -99,8 +100,9 @@ static pl_status_t print_worst(const pl_validation_report_t *report)
 
 static void print_head(const pl_validation_report_t *report)
 {
-    printf("%zu requests of a benchmark (%s), which began when %s",
-           report->bench->requests.n, report->bench->format,
+    printf("%zu request%s of a benchmark (%s), which began when %s",
+           report->bench->requests.n,
+           pl_text_s((int64_t)report->bench->requests.n), report->bench->format,
            report->bench->is_timed ? "it says"
                                    : "its rate and concurrency make them");
     if (report->prompts != NULL) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "exec/cost.h"
 #include "exec/data.h"
 #include "exec/memory.h"
@@ -238,7 +239,8 @@ static void write_rank_line(void *context, pl_log_level_t level,
     if (log->rank == 0) {
         pl_log(log->base, level, "%s", line);
     } else {
-        pl_log(log->base, level, "rank %d: %s", log->rank, line);
+        pl_log(log->base, level, "rank %d: %s", log->rank,
+               pl_text_without_rank(line, log->rank));
     }
 }
 

@@ -124,12 +124,12 @@ class Faults(Peers):
             self.assertRegex(run.stderr, "rank 2 .*rank.die")
 
     def test_a_rank_that_stalls(self):
-        for processes, rank in ((False, 2), (True, 0), (True, 2)):
-            run = self.ends(3, processes, "--timeout", "4s", "--inject",
+        for processes, rank in ((False, 2), (True, 0)):
+            run = self.ends(3, processes, "--timeout", "8s", "--inject",
                             f"rank.stall@rank:{rank},count:20")
             self.assertEqual(run.status, 5, str(run))
             self.assertRegex(run.stderr, f"rank {rank} .*rank.stall")
-            self.assertRegex(run.stderr, "rank [012]: .*waited 4 s")
+            self.assertRegex(run.stderr, r"rank [012]\b.*waited 8 s")
 
     def test_too_much_memory_is_refused(self):
         for processes in (False, True):

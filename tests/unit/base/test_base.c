@@ -147,6 +147,41 @@ START_TEST(a_text_grows_with_every_addition)
 }
 END_TEST
 
+START_TEST(nouns_are_counted)
+{
+    static const int64_t many[] = {-1, 0, 2, 11, INT64_MAX};
+
+    ck_assert_str_eq(pl_text_s(1), "");
+    for (size_t i = 0; i < sizeof(many) / sizeof(*many); i++) {
+        ck_assert_str_eq(pl_text_s(many[i]), "s");
+    }
+}
+END_TEST
+
+START_TEST(a_rank_stands_before_its_line_once)
+{
+    static const struct {
+        const char *line;
+        int rank;
+        const char *want;
+    } cases[] = {
+        {"rank 1: gather: late", 1, "gather: late"},
+        {"rank 1: rank 1: gather: late", 1, "gather: late"},
+        {"rank 12: gather: late", 1, "rank 12: gather: late"},
+        {"rank 1: gather: late", 12, "rank 1: gather: late"},
+        {"rank 1 stops", 1, "rank 1 stops"},
+        {"gather of rank 1: late", 1, "gather of rank 1: late"},
+        {"rank 1: ", 1, ""},
+        {"", 0, ""},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        ck_assert_str_eq(pl_text_without_rank(cases[i].line, cases[i].rank),
+                         cases[i].want);
+    }
+}
+END_TEST
+
 START_TEST(an_empty_text_is_a_string_and_a_failed_one_is_none)
 {
     pl_text_t text = {0};
@@ -229,6 +264,8 @@ static TCase *base_case(void)
     tcase_add_test(tcase, an_array_that_cannot_grow_stays_as_it_was);
     tcase_add_test(tcase, a_text_grows_with_every_addition);
     tcase_add_test(tcase, an_empty_text_is_a_string_and_a_failed_one_is_none);
+    tcase_add_test(tcase, nouns_are_counted);
+    tcase_add_test(tcase, a_rank_stands_before_its_line_once);
     tcase_add_test(tcase, hashes_are_those_of_xxh3);
     tcase_add_test(tcase, random_numbers_repeat_and_stay_below);
     tcase_add_test(tcase, the_version_has_three_numbers);
