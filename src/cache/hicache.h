@@ -301,7 +301,9 @@ PL_MUST_CHECK pl_status_t pl_hicache_evict(pl_hicache_t *cache,
 PL_MUST_CHECK pl_status_t pl_hicache_reset(pl_hicache_t *cache);
 
 typedef struct pl_hicache_counters {
+    int64_t takes; /* allocations on the device, whatever came of them */
     int64_t deficits, retries, retries_failed;
+    int64_t alone_deficits; /* of these, with as many pages free in all */
     int64_t evictions, evicted_pages;       /* device tier: nodes, pages */
     int64_t lane_collateral_pages;          /* evicted or written back for other
                                                lanes' sake */

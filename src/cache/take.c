@@ -3,17 +3,20 @@
 
 #include <assert.h>
 
-/* One deficit an attempt: how many lanes are short, and by how much. */
-static void note_deficit(pl_hicache_t *cache, const int32_t *deficits)
+/* One deficit an attempt for n pages: how many lanes are short, by how much. */
+static void note_deficit(pl_hicache_t *cache, const int32_t *deficits,
+                         int32_t n)
 {
-    int64_t n_lanes = 0;
-    int64_t n_pages = 0;
+    const pl_lanes_t *lanes = cache->tiers[PL_TREE_DEVICE].lanes;
+    int64_t n_lanes         = 0;
+    int64_t n_pages         = 0;
 
     for (int lane = 0; lane < cache->params.n_lanes; lane++) {
         n_lanes += deficits[lane] > 0 ? 1 : 0;
         n_pages += deficits[lane];
     }
     cache->counters.deficits++;
+    cache->counters.alone_deficits += pl_lanes_free_total(lanes) >= n ? 1 : 0;
     pl_cache_emit(cache, PL_EVENT_DEFICIT, NULL, 0, n_lanes, n_pages);
 }
 
@@ -43,6 +46,7 @@ pl_status_t pl_cache_take(pl_hicache_t *cache, const pl_owner_t *owners,
 
     *try_p         = (pl_hicache_try_t){0};
     cache->waiting = -1;
+    cache->counters.takes += is_due ? 0 : 1;
     if (status == PL_OK) {
         if (is_due) {
             note_retry(cache, true, try_p);
@@ -57,7 +61,7 @@ pl_status_t pl_cache_take(pl_hicache_t *cache, const pl_owner_t *owners,
     (void)pl_lanes_deficits(tier->lanes, owners, n, tier->deficits);
     if (!is_due) {
         try_p->deficit = true;
-        note_deficit(cache, tier->deficits);
+        note_deficit(cache, tier->deficits, n);
     }
     PL_TRY(pl_cache_evict_device(cache, tier->deficits));
     if ((cache->n_write_backs > 0) &&

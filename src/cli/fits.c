@@ -93,18 +93,6 @@ static pl_status_t fit_side(const side_t *side, const pl_log_t *log,
     return PL_OK;
 }
 
-static int ownership_of(pl_ownership_t rule)
-{
-    switch (rule.kind) {
-    case PL_OWNERSHIP_REPLICATED:
-        return PL_SIZE_REPLICATED;
-    case PL_OWNERSHIP_LAYER:
-        return PL_SIZE_LAYER_SPLIT;
-    default:
-        return PL_SIZE_SHARED;
-    }
-}
-
 static pl_size_params_t common(const pl_options_t *o,
                                const pl_costs_params_t *costs,
                                const pl_engine_config_t *engine)
@@ -128,7 +116,7 @@ static pl_status_t fit_prefill(const pl_options_t *o, const pl_log_t *log,
                        costs->n_decode > 0 ? "a GPU that prefills" : "a GPU",
                    .option    = "device-pages",
                    .params    = common(o, costs, engine),
-                   .ownership = ownership_of(engine->ownership),
+                   .ownership = pl_size_which(engine->ownership.kind),
                    .lanes     = costs->n_prefill,
                    .wanted    = o->device_pages,
                    .was_said  = o->prefill_millionths > 0};

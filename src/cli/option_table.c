@@ -432,8 +432,8 @@ static const pl_option_t OPTIONS[] = {
                  "rank keeps all pages, with layer (`sim` and `sweep` alone) a "
                  "run of layers of all pages; they are computed as with zigzag "
                  "(docs/ownership.md). `bench prefill` takes both: zigzag "
-                 "beside replicated.",
-     .verbs    = PLANS | PREFILL,
+                 "beside replicated; `size` ends with the line for this one.",
+     .verbs    = PLANS | PREFILL | PL_VERB_SIZE,
      .recorded = true,
      AT(ownership_text)},
     {.group    = "policies",

@@ -200,7 +200,7 @@ static pl_status_t check_pool(const pl_options_t *o, const char *name,
     return PL_OK;
 }
 
-static pl_status_t check_ownership(pl_options_t *o, const pl_log_t *log)
+pl_status_t pl_options_check_ownership(pl_options_t *o, const pl_log_t *log)
 {
     if (pl_ownership_parse(o->ownership_text, &o->ownership) != PL_OK) {
         pl_log(log, PL_LOG_ERROR,
@@ -517,5 +517,5 @@ pl_status_t pl_options_check(pl_options_t *options, const pl_log_t *log)
     PL_TRY(check_events(options, log));
     PL_TRY(check_snapshots(options, log));
     PL_TRY(check_storage(o, log));
-    return check_ownership(options, log);
+    return pl_options_check_ownership(options, log);
 }

@@ -225,6 +225,9 @@ void pl_options_free(pl_options_t *options);
  * line in `log` that names option and remedy.  Needs no file. */
 PL_MUST_CHECK pl_status_t pl_options_check(pl_options_t *options,
                                            const pl_log_t *log);
+/* Of that, the rule alone: fills options->ownership. */
+PL_MUST_CHECK pl_status_t pl_options_check_ownership(pl_options_t *options,
+                                                     const pl_log_t *log);
 /* Of that, the ranks alone: for other verbs on ranks. */
 PL_MUST_CHECK pl_status_t pl_options_check_ranks(const pl_options_t *options,
                                                  const pl_log_t *log);

@@ -33,21 +33,22 @@ static pl_status_t pages_in(const pl_run_storage_t *storage, const char *option,
     return PL_OK;
 }
 
-/* What all prompts together can fill of one lane, lanes being a little uneven:
+/* What all prompts together can fill of one share, lanes being a little uneven:
  * a power of two, so that runs of traces alike have shares alike. */
 static int32_t pages_of_trace(const pl_run_params_t *params)
 {
     const pl_engine_source_t *source = &params->source;
-    int64_t lanes                    = params->engine.n_prefill;
-    int64_t total                    = 0;
-    int64_t pages                    = 256;
+    int64_t shares =
+        pl_ownership_shares(params->engine.ownership, params->engine.n_prefill);
+    int64_t total = 0;
+    int64_t pages = 256;
 
     for (int32_t i = 0; i < source->count; i++) {
         total += source->request(source->context, i)->input_tokens /
                  params->engine.page_tokens;
     }
-    total = total / lanes + total / lanes / 4;
-    while ((pages < total) && (pages * 2 <= INT32_MAX / lanes)) {
+    total = total / shares + total / shares / 4;
+    while ((pages < total) && (pages * 2 <= INT32_MAX / shares)) {
         pages *= 2;
     }
     return (int32_t)pages;
@@ -63,11 +64,13 @@ pl_status_t pl_run_storage_sizes(pl_run_storage_t *storage,
 {
     const pl_options_t *o      = &storage->cli->options;
     pl_engine_config_t *engine = &params->engine;
+    pl_engine_config_t counted = *engine;
     bool cost                  = o->executor == PL_OPT_EXECUTOR_COST;
-    int64_t page_bytes = cost && (engine->page_bytes > 0) /* as planned */
-                             ? engine->page_bytes
-                             : pl_run_page_bytes(params);
+    int64_t page_bytes;
 
+    /* A run's memory holds its own pages, whatever a model's are. */
+    pl_run_settle_bytes(params, &counted);
+    page_bytes = cost ? counted.rank_page_bytes : pl_run_page_bytes(params);
     engine->prefetch                  = (pl_prefetch_t)o->prefetch_policy;
     engine->prefetch_threshold_tokens = (int32_t)o->prefetch_threshold;
     if (o->host_gb > 0) {

@@ -224,6 +224,8 @@ void pl_detail_json(json_object *object, const pl_cli_t *cli,
                        pl_link_text((pl_link_t)i));
         pl_json_integer(object, key, c->link_bytes[i]);
     }
+    pl_json_integer(object, "device_capacity_tokens", detail->device_tokens);
+    pl_json_integer(object, "host_capacity_tokens", detail->host_tokens);
     pl_json_real(object, "computed_imbalance", detail->rank_imbalance);
     pl_json_real(object, "load_imbalance", detail->load_imbalance);
     pl_json_real(object, "backup_imbalance", detail->backup_imbalance);
@@ -246,7 +248,9 @@ void pl_counters_json(json_object *object, const pl_engine_counters_t *counters)
 
 void pl_caches_json(json_object *object, const pl_hicache_counters_t *caches)
 {
+    pl_json_integer(object, "lane_allocations", caches->takes);
     pl_json_integer(object, "lane_deficits", caches->deficits);
+    pl_json_integer(object, "lane_alone_deficits", caches->alone_deficits);
     pl_json_integer(object, "lane_retries", caches->retries);
     pl_json_integer(object, "lane_retries_failed", caches->retries_failed);
     pl_json_integer(object, "evictions", caches->evictions);

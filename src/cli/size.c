@@ -47,7 +47,8 @@ typedef struct sizing {
     int32_t gpus, groups;
     pl_size_params_t params;
     pl_size_t size;
-    char *run; /* the option line; NULL: nothing to run */
+    pl_ownership_t ownership; /* of the option line */
+    char *run;                /* NULL: nothing to run */
 } sizing_t;
 
 static double gb(int64_t bytes)
@@ -145,8 +146,19 @@ static pl_status_t settle_sizes(sizing_t *sizing)
     return PL_OK;
 }
 
+static pl_status_t settle_ownership(sizing_t *sizing)
+{
+    pl_options_t options = *sizing->options;
+
+    options.simulates = true;
+    PL_TRY(pl_options_check_ownership(&options, sizing->log));
+    sizing->ownership = options.ownership;
+    return PL_OK;
+}
+
 static pl_status_t settle(sizing_t *sizing)
 {
+    PL_TRY(settle_ownership(sizing));
     PL_TRY(pl_cli_read_model(sizing->options->model, sizing->log,
                              &sizing->model, &sizing->model_name));
     PL_TRY(pl_cli_read_hardware(sizing->options->hardware, sizing->log,
@@ -171,16 +183,22 @@ static const char *pages_text(const sizing_t *sizing, int64_t pages, char *text,
     return text;
 }
 
+static const pl_size_ownership_t *own_of_line(const sizing_t *sizing)
+{
+    return &sizing->size.ownership[pl_size_which(sizing->ownership.kind)];
+}
+
 static pl_status_t make_run(sizing_t *sizing)
 {
-    const pl_size_params_t *p         = &sizing->params;
-    const pl_size_ownership_t *shared = &sizing->size.ownership[PL_SIZE_SHARED];
-    int32_t page                      = p->page_tokens;
-    pl_text_t text                    = {0};
+    const pl_size_params_t *p      = &sizing->params;
+    const pl_size_ownership_t *own = own_of_line(sizing);
+    int32_t page                   = p->page_tokens;
+    pl_text_t text                 = {0};
+    char rule[PL_OWNERSHIP_TEXT_BYTES];
     char device[24];
     char host[24];
 
-    if (shared->device.pages == 0) {
+    if (own->device.pages == 0) {
         return PL_OK;
     }
     pl_text_add(&text, "pagelane sim --model ");
@@ -195,12 +213,15 @@ static pl_status_t make_run(sizing_t *sizing)
     if (8192 % page != 0) {
         pl_text_add(&text, " --chunk %d", (int)(8192 / page * page));
     }
-    pl_text_add(
-        &text,
-        " --device-pages %s --host-pages %s --decode-pages unlimited "
-        "--trace TRACE",
-        pages_text(sizing, shared->device.pages, device, sizeof(device)),
-        pages_text(sizing, shared->host.pages, host, sizeof(host)));
+    pl_ownership_text(sizing->ownership, rule);
+    if (sizing->ownership.kind != PL_OWNERSHIP_ZIGZAG) {
+        pl_text_add(&text, " --ownership %s", rule);
+    }
+    pl_text_add(&text,
+                " --device-pages %s --host-pages %s --decode-pages unlimited "
+                "--trace TRACE",
+                pages_text(sizing, own->device.pages, device, sizeof(device)),
+                pages_text(sizing, own->host.pages, host, sizeof(host)));
     return pl_text_take(&text, &sizing->run);
 }
 
@@ -349,12 +370,16 @@ static void option_row(pl_table_t *table, const char *option, const char *what)
 
 static pl_status_t print_run(const sizing_t *sizing)
 {
+    const char *own   = OWNERSHIPS[pl_size_which(sizing->ownership.kind)];
     pl_table_t *table = pl_table_open("option<,what it says<");
+    char text[80];
 
-    option_row(table, "--cp", "the GPUs of a group, each a lane");
-    option_row(table, "--device-pages",
-               "device: pages of a rank, shared, one for scratch");
-    option_row(table, "--host-pages", "host: pages of a rank, shared");
+    option_row(table, "--cp", "the GPUs of a group");
+    (void)snprintf(text, sizeof(text),
+                   "device: pages of a rank, %s, one for scratch", own);
+    option_row(table, "--device-pages", text);
+    (void)snprintf(text, sizeof(text), "host: pages of a rank, %s", own);
+    option_row(table, "--host-pages", text);
     option_row(table, "--decode-pages",
                "decode is somewhere else: without bounds here");
     option_row(table, "--trace", "put in your own for TRACE");

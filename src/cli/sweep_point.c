@@ -295,19 +295,6 @@ static void add_broken(json_object *object, const pl_outcome_t *outcome,
     pl_json_integer(object, "broke_e2el", broken.e2e);
 }
 
-static void add_lanes(json_object *object, const pl_outcome_t *outcome)
-{
-    const pl_hicache_counters_t *h = &outcome->caches;
-
-    pl_json_integer(object, "lane_deficits", h->deficits);
-    pl_json_integer(object, "lane_retries", h->retries);
-    pl_json_integer(object, "lane_retries_failed", h->retries_failed);
-    pl_json_integer(object, "evicted_pages", h->evicted_pages);
-    pl_json_integer(object, "load_pages", h->load_pages);
-    pl_json_integer(object, "backup_pages", h->backup_pages);
-    pl_json_integer(object, "ticks", outcome->counters.ticks);
-}
-
 static pl_status_t collect(void *context, const pl_outcome_t *outcome)
 {
     trial_t *trial                   = context;
@@ -332,7 +319,8 @@ static pl_status_t collect(void *context, const pl_outcome_t *outcome)
     pl_report_json(object, &metrics);
     add_broken(object, outcome, &slo);
     pl_detail_json(object, &trial->cli, outcome, &metrics, &detail);
-    add_lanes(object, outcome);
+    pl_caches_json(object, &outcome->caches);
+    pl_json_integer(object, "ticks", outcome->counters.ticks);
     if (outcome->fleet != NULL) {
         pl_fleet_json(object, &trial->cli, outcome, &metrics, &detail);
     }

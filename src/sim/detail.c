@@ -258,6 +258,30 @@ static int64_t recomputed(const pl_outcome_t *outcome,
            outcome->counters.prefill_tokens - metrics->computed_tokens;
 }
 
+/* Those asked for, though the requests may not be able to fill as many. */
+static int64_t pages_asked(int32_t asked, int32_t in_force)
+{
+    return asked == PL_PAGES_UNLIMITED ? in_force : asked;
+}
+
+static void add_capacity(const pl_outcome_t *outcome, pl_detail_t *detail)
+{
+    const pl_engine_config_t *config = pl_outcome_config(outcome);
+
+    for (int32_t i = 0; i < outcome->n_prefill; i++) {
+        const pl_engine_t *engine = outcome->engines[i];
+        int64_t tokens = (int64_t)pl_engine_lanes(engine) * config->page_tokens;
+
+        detail->device_tokens +=
+            tokens *
+            (pages_asked(config->device_pages, pl_engine_device_pages(engine)) -
+             1);
+        detail->host_tokens +=
+            tokens *
+            pages_asked(config->host_pages, pl_engine_host_pages(engine));
+    }
+}
+
 pl_status_t pl_detail_make(const pl_outcome_t *outcome,
                            const pl_metrics_t *metrics, const pl_slo_t *slo,
                            pl_detail_t *detail_p)
@@ -270,6 +294,7 @@ pl_status_t pl_detail_make(const pl_outcome_t *outcome,
     }
     detail.recomputed_tokens = recomputed(outcome, metrics);
     measure_balance(outcome, &detail);
+    add_capacity(outcome, &detail);
     PL_TRY(spread_gaps(outcome, &detail.itl));
     *detail_p = detail;
     return PL_OK;

@@ -34,6 +34,8 @@ typedef struct pl_detail {
      * for any cause but `new` and `last_page`, and re-entries and readmissions.
      */
     int64_t recomputed_tokens;
+    /* What the tiers of all that prefill can hold, each token once. */
+    int64_t device_tokens, host_tokens;
     /* Pages of the busiest rank or lane (bytes, where ranks keep layers) of all
      * that prefill over the mean; 0: there are none. */
     double rank_imbalance, load_imbalance, backup_imbalance;

@@ -48,7 +48,9 @@ static void add_counters(const pl_engine_counters_t *from,
 static void add_cache(const pl_hicache_counters_t *from,
                       pl_hicache_counters_t *sum)
 {
+    sum->takes += from->takes;
     sum->deficits += from->deficits;
+    sum->alone_deficits += from->alone_deficits;
     sum->retries += from->retries;
     sum->retries_failed += from->retries_failed;
     sum->evictions += from->evictions;

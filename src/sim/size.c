@@ -122,6 +122,18 @@ static int64_t weights_on_gpu(const pl_size_params_t *params,
     return sum;
 }
 
+int pl_size_which(pl_ownership_kind_t kind)
+{
+    switch (kind) {
+    case PL_OWNERSHIP_REPLICATED:
+        return PL_SIZE_REPLICATED;
+    case PL_OWNERSHIP_LAYER:
+        return PL_SIZE_LAYER_SPLIT;
+    default:
+        return PL_SIZE_SHARED;
+    }
+}
+
 static void fill_tier(const pl_size_params_t *params, int64_t pages,
                       int64_t usable, int64_t lanes, pl_size_tier_t *tier)
 {

@@ -18,6 +18,7 @@
 
 #include <stdint.h>
 
+#include <pagelane/layout.h>
 #include <pagelane/status.h>
 
 #include "attn/rows.h"
@@ -86,6 +87,9 @@ int64_t pl_size_page_bytes(const pl_model_config_t *model,
 int64_t pl_size_run_bytes(const pl_model_config_t *model,
                           pl_kv_dtype_t kv_dtype, int32_t page_tokens,
                           int32_t mtp_layers, int n_ranks);
+
+/* PL_SIZE_ of a rule. */
+int pl_size_which(pl_ownership_kind_t kind);
 
 /* PL_OK, also if the weights do not fit; or PL_ERR_MEMORY. */
 PL_MUST_CHECK pl_status_t pl_size_make(const pl_size_params_t *params,

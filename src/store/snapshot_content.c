@@ -560,7 +560,9 @@ static void add_cache_counters(const pl_engine_t *engine, pl_content_t *content)
         const char *name;
         int64_t value;
     } counters[] = {
+        {"allocations", c->takes},
         {"deficits", c->deficits},
+        {"alone_deficits", c->alone_deficits},
         {"retries", c->retries},
         {"retries_failed", c->retries_failed},
         {"evictions", c->evictions},

@@ -320,6 +320,69 @@ class Same(Base):
         self.assertIn("events", self.parts(*files))
 
 
+RULES = ("replicated", "zigzag", "round-robin", "interleave:3", "layer")
+POLICIES = ("lru", "lfu", "slru", "fifo", "s3fifo", "sieve", "lane-aware",
+            "belady")
+
+
+class Ownership(Base):
+    """Who keeps what, with any order of eviction."""
+
+    def test_every_rule_goes_with_every_policy(self):
+        """Three tiers, all of them too small; what is left is whole."""
+        some = dict.fromkeys(("loads", "storage_fetches", "write_backs"), 0)
+        for i, rule in enumerate(RULES):
+            for evict in POLICIES:
+                with self.subTest(rule=rule, evict=evict):
+                    file = self.path("sim.h5")
+                    one = rule in ("replicated", "layer")
+                    pages = (500, 700, 900) if one else (190, 240, 330)
+                    said = self.sim(
+                        "--trace", pl.SLICE, "--block-tokens", 64, "--chunk",
+                        512, "--max-new", 16, "--cp", 3, "--passes", 2,
+                        "--limit", 60, "--device-pages", pages[0],
+                        "--host-pages", pages[1], "--storage-pages", pages[2],
+                        "--prefetch-policy", "wait_complete",
+                        "--write-policy", "write_back" if i % 2 else
+                        "write_through", "--ownership", rule, "--evict",
+                        evict, "--snapshot", file, "--json").json()
+                    self.assertEqual(said["completed"], 2 * 60)
+                    self.assertGreater(said["evicted_pages"], 0)
+                    if one:
+                        self.assertEqual(said["lane_alone_deficits"], 0)
+                    for name in some:
+                        some[name] += said[name]
+                    check = pl.Run(self.program, file, verb="check")
+                    self.assertEqual(check.status, 0, check)
+        self.assertTrue(all(some.values()), some)
+
+    def test_layers_are_a_part_of_each_page(self):
+        """Of five layers on two ranks a rank has three at most."""
+        said = self.sim(*TIERS, "--cp", 2, "--device-pages", 500,
+                        "--stamp-layers", 5, "--ownership", "layer",
+                        "--json").json()
+        page = 64 * 2 * 64 * 5
+        self.assertEqual(said["d2h_link_bytes"],
+                         said["backup_pages"] * page * 3 // 5)
+        self.assertEqual(said["backup_bytes_moved"],
+                         said["backup_pages"] * page)
+        self.assertAlmostEqual(said["backup_imbalance"], 6 / 5, 5)
+
+    def test_host_bytes_are_of_a_rank(self):
+        """And tiers hold what `size` says of the same bytes."""
+        more = (*GLM, "--host-gb", 9, "--context", 120000, "--json")
+        size = self.run_program(*more, "--gpus", 32, "--cp", 8,
+                                verb="size").json()["ownership"]
+        for rule, name in (("replicated", "replicated"), ("zigzag", "shared"),
+                           ("layer", "layer-split")):
+            with self.subTest(rule=rule):
+                said = self.sim(*TIERS[:4], *more, "--cp", 8, "--ownership",
+                                rule, "--device-pages", "fit").json()
+                for tier in ("device", "host"):
+                    self.assertEqual(said[tier + "_capacity_tokens"],
+                                     size[name][tier]["tokens"])
+
+
 class Whole(Base):
     """The whole conversation trace, if it is here."""
 

@@ -8,3 +8,5 @@ check() {
 }
 check --model GLM-5.2 --hardware H200 --host-gb 100
 check --model GLM-5 --hardware B300 --gpus 4 --page-size 100 --ep 4
+check --model GLM-5.2 --hardware H200 --ownership layer
+check --model GLM-5.2 --hardware H200 --ownership replicated

@@ -24,3 +24,4 @@ size "${good[@]}" --mem-fraction 0
 size "${good[@]}" --mem-fraction 1.1
 size "${good[@]}" --host-gb 9007200
 size "${good[@]}" GLM-5
+size "${good[@]}" --ownership layers

@@ -225,6 +225,38 @@ START_TEST(an_extend_evicts_for_the_short_lane_and_retries)
 }
 END_TEST
 
+/* A lane that is short alone is told from a pool that is: the same shortage
+ * where the other lane has room for it, where it has none, and of one lane. */
+START_TEST(a_lane_short_alone_is_counted)
+{
+    static const struct {
+        int lanes;
+        const char *others;
+        int64_t alone;
+    } CASES[] = {{2, "", 1}, {2, "111", 1}, {2, "1111", 0}, {1, "", 0}};
+
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+        pl_page_t pages[8];
+        pl_hicache_try_t attempt;
+        int64_t before;
+
+        open_rig(CASES[i].lanes, 4, 0);
+        (void)rig_cold(&rig, 1, "000");
+        if (CASES[i].others[0] != '\0') {
+            (void)rig_cold(&rig, 2, CASES[i].others);
+        }
+        before = counters()->takes;
+        ck_assert_int_eq(extend("00", pages, &attempt), PL_OK);
+        ck_assert(attempt.deficit);
+        ck_assert_int_eq(counters()->takes, before + 1);
+        ck_assert_int_eq(counters()->deficits, 1);
+        ck_assert_int_eq(counters()->alone_deficits, CASES[i].alone);
+        give_back(pages, 2);
+        rig_close(&rig);
+    }
+}
+END_TEST
+
 /* 9.7 all or nothing; 9.8 retry once, then give up. */
 START_TEST(an_extend_that_cannot_be_had_takes_nothing)
 {
@@ -274,7 +306,8 @@ START_TEST(a_write_back_frees_its_pages_at_its_end)
     ck_assert_int_eq(rig_free(&rig, 0), 3);
     ck_assert_int_eq(extend("00", pages, &attempt), PL_OK);
     ck_assert(!attempt.deficit && attempt.retried);
-    ck_assert_int_eq(counters()->deficits, 1); /* one shortage, one retry */
+    ck_assert_int_eq(counters()->deficits, 1);  /* one shortage, one retry */
+    ck_assert_int_eq(counters()->takes, 2 + 1); /* those of rig_cold */
     ck_assert_int_eq(counters()->retries, 1);
     ck_assert_int_eq(counters()->write_backs, 2);
     rig_expect(&rig, 1, 2, 0, 2);
@@ -380,6 +413,7 @@ static TCase *evict_case(void)
     tcase_add_test(tcase, what_is_backed_up_stays_on_host);
     tcase_add_test(tcase, pinned_pages_below_keep_a_node);
     tcase_add_test(tcase, an_extend_evicts_for_the_short_lane_and_retries);
+    tcase_add_test(tcase, a_lane_short_alone_is_counted);
     tcase_add_test(tcase, an_extend_that_cannot_be_had_takes_nothing);
     tcase_add_test(tcase, a_write_back_frees_its_pages_at_its_end);
     tcase_add_test(tcase, a_wait_goes_on_up_the_path);
