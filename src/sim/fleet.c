@@ -167,6 +167,7 @@ void pl_fleet_close(pl_fleet_t *fleet)
     free(fleet->live);
     pl_turns_close(&fleet->turns);
     pl_links_close(&fleet->links);
+    PL_ARRAY_FREE(&fleet->back);
     PL_ARRAY_FREE(&fleet->keys);
     PL_ARRAY_FREE(&fleet->outcome);
     free(fleet);
@@ -211,6 +212,7 @@ static pl_status_t tick(pl_fleet_t *fleet, int32_t number)
         PL_TRY(PL_ARRAY_PUSH(&fleet->outcome, 0));
     }
     PL_TRY(pl_engine_commit(engine, fleet->outcome.items));
+    PL_TRY(pl_fleet_give_back(fleet));
     if (number >= fleet->params.n_prefill) {
         pl_fleet_nudge(fleet);
     }

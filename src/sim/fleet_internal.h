@@ -83,8 +83,11 @@ struct pl_fleet {
     int64_t transfer_ns; /* that requests waited for their transfers */
     int64_t now_ns;
     int32_t n_finished;
-    int32_t next;                 /* instance, of round-robin */
-    int32_t n_refused;            /* prefill instances that wait for a home */
+    int32_t next;      /* instance, of round-robin */
+    int32_t n_refused; /* prefill instances that wait for a home */
+    PL_ARRAY(int32_t)
+    back; /* who came back before its prefill instance let it
+             go, and may be given now */
     PL_ARRAY(pl_page_key_t) keys; /* scratch: of the prompt that is routed */
     PL_ARRAY(uint64_t) outcome;   /* scratch: zeros */
 };
@@ -96,6 +99,8 @@ void pl_fleet_fill_port(pl_fleet_instance_t *instance);
 /* Route a prompt and hand it over, now. */
 PL_MUST_CHECK pl_status_t pl_fleet_give(pl_fleet_t *fleet,
                                         const pl_handover_t *handover);
+/* Those of fleet->back: an instance takes nothing within a plan of its own. */
+PL_MUST_CHECK pl_status_t pl_fleet_give_back(pl_fleet_t *fleet);
 /* It has begun where it waited: its first chunk or step is planned. */
 void pl_fleet_begun(pl_fleet_t *fleet, int32_t instance, int32_t request);
 /* A send of its has ended, now. */

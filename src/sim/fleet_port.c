@@ -231,8 +231,19 @@ static pl_status_t take_delivered(void *context, int32_t request, bool good)
         return PL_ERR_INTERNAL;
     }
     live->has_left = true;
-    return live->comes_back ? pl_fleet_give(instance->fleet, &live->handover)
+    return live->comes_back ? PL_ARRAY_PUSH(&instance->fleet->back, request)
                             : PL_OK;
+}
+
+pl_status_t pl_fleet_give_back(pl_fleet_t *fleet)
+{
+    for (size_t i = 0; i < fleet->back.n; i++) {
+        pl_handover_t so_far = fleet->live[fleet->back.items[i]].handover;
+
+        PL_TRY(pl_fleet_give(fleet, &so_far));
+    }
+    fleet->back.n = 0;
+    return PL_OK;
 }
 
 /* ---- from decode ---- */

@@ -61,8 +61,9 @@ static void make_tight(rig_t *rig)
  * and one of decode with a home are the engine that has both: the same
  * decisions at the same times, but for the nanoseconds by which the two round
  * shares of links; and decode is not later, since an engine that is in a chunk
- * looks at what was sent when that has ended.  (So the seeds are fixed: of a million one or the other
- * would meet a tick that begins in these nanoseconds.) */
+ * looks at what was sent when that has ended.  (So the seeds are fixed: of a
+ * million one or the other would meet a tick that begins in these nanoseconds.)
+ */
 static void compare_with_both(uint64_t seed)
 {
     rig_t *rig   = rig_make(1, 1);
@@ -260,6 +261,51 @@ START_TEST(no_bytes_take_the_latency)
 END_TEST
 
 /* ---- room to decode ---- */
+
+/* The chunk of a second prompt is under way for long when the first one's pages
+ * are all there. */
+START_TEST(decode_does_not_wait_for_a_chunk)
+{
+    rig_t *rig = rig_make(1, 1);
+    int64_t first_ns;
+
+    rig->params.prefill.costs.prefill[PL_COST_LAUNCH].step_ns = 1000 * MS;
+    rig_add(rig, 0, B_PAGES, 1);
+    rig_add(rig, 0, B_PAGES, 1);
+    rig_run(rig);
+    first_ns = rig_record(rig, 0)->first_token_ns;
+    ck_assert_int_eq(rig_record(rig, 0)->finished_ns,
+                     first_ns + B_PAGES * RIG_PAGE_NS + RIG_LATENCY_NS);
+    ck_assert_int_eq(rig_record(rig, 1)->first_token_ns, 2 * first_ns);
+    rig_free(rig);
+}
+END_TEST
+
+/* The second is preempted before its prefill instance, which computes the
+ * third, has seen it go: it comes back when that has. */
+START_TEST(who_re_enters_waits_until_it_is_let_go)
+{
+    rig_t *rig = rig_make(1, 1);
+    const pl_record_t *third;
+
+    rig->params.prefill.costs.prefill[PL_COST_LAUNCH].step_ns = 1000 * MS;
+    rig->params.decode.costs.decode[PL_COST_LAUNCH].step_ns   = 100 * MS;
+    rig->params.decode.decode_pages                           = 1 + 15;
+    rig_add(rig, 0, 5, 30);
+    rig_add(rig, 0, 5, 30);
+    rig_add(rig, 0, 1, 1);
+    rig_run(rig);
+    third = rig_record(rig, 2);
+    ck_assert_int_eq(rig_record(rig, 1)->reentries, 1);
+    ck_assert_int_lt(rig_record(rig, 1)->decode_ns,
+                     third->first_token_ns - 500 * MS);
+    ck_assert_int_eq(pl_fleet_usage(rig->fleet, 0).requests, 4);
+    ck_assert_int_gt(rig_record(rig, 1)->finished_ns,
+                     third->first_token_ns + 1000 * MS);
+    ck_assert_int_eq(rig_record(rig, 1)->generated_tokens, 30);
+    rig_free(rig);
+}
+END_TEST
 
 /* A home for one at a time: the second is refused until the first has ended. */
 START_TEST(who_is_refused_is_woken)
@@ -482,6 +528,7 @@ TCase *fleet_case(void)
 {
     TCase *tcase = tcase_create("fleet");
 
+    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, one_and_one_are_the_engine_that_has_both);
     tcase_add_test(tcase, whole_instances_are_engines_of_their_own);
     tcase_add_test(tcase, two_that_come_to_one_home_share_its_link);
@@ -489,11 +536,13 @@ TCase *fleet_case(void)
     tcase_add_test(tcase, homes_that_receive_less_do_not_share);
     tcase_add_test(tcase, no_time_is_lost_in_rounding);
     tcase_add_test(tcase, no_bytes_take_the_latency);
+    tcase_add_test(tcase, decode_does_not_wait_for_a_chunk);
     tcase_add_test(tcase, who_is_refused_is_woken);
     tcase_add_test(tcase, homes_are_filled_evenly);
     tcase_add_test(tcase, a_full_batch_is_waited_for);
     tcase_add_test(tcase, who_re_enters_is_routed_again);
     tcase_add_test(tcase, who_re_enters_may_decode_elsewhere);
+    tcase_add_test(tcase, who_re_enters_waits_until_it_is_let_go);
     tcase_add_test(tcase, who_no_longer_fits_fails);
     tcase_add_test(tcase, turns_come_when_those_before_have_ended);
     tcase_add_test(tcase, what_cannot_be_is_refused);

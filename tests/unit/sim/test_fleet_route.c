@@ -278,6 +278,7 @@ TCase *fleet_route_case(void)
 {
     TCase *tcase = tcase_create("route");
 
+    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, routers_have_names);
     tcase_add_test(tcase, round_robin_takes_turns);
     tcase_add_test(tcase, random_is_by_seed_and_number);
