@@ -49,8 +49,8 @@ typedef struct pl_sweep_point {
     PL_ARRAY(pl_sweep_value_t) values;
 } pl_sweep_point_t;
 
-/* Is it the unit of numbers that are reals elsewhere, in millionths (of ms, s, 1
- * or 1/s)?  Else they are whole. */
+/* Is it the unit of numbers that are reals elsewhere, in millionths (of ms, s,
+ * 1 or 1/s)?  Else they are whole. */
 bool pl_sweep_is_millionths(const char *unit);
 
 void pl_sweep_point_free(pl_sweep_point_t *point); /* zeroed is allowed */

@@ -1,5 +1,5 @@
-/* The reader of snapshots and sweeps on any file: refused with exactly one line,
- * or what was asked for, whole and within its type.
+/* The reader of snapshots and sweeps on any file: refused with exactly one
+ * line, or what was asked for, whole and within its type.
  *
  * An input is a file as it stands, which may break HDF5 and must not break the
  * reader.  One that begins with 'S' is a recipe, by which a file is made whose

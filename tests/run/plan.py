@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
 import pagelane_run as pl  # noqa: E402
 
 SECTION = "## Plan a deployment in ten minutes\n"
-VERBS = ["size", "sim", "sweep", "sim", "report"]
+VERBS = ["size", "sim", "sweep", "report", "sim", "report"]
 
 
 def steps():
@@ -45,9 +45,13 @@ class Plan(pl.Case):
                 said = [line.strip() for line in done.stdout.split("\n")]
                 for line in lines:
                     self.assertIn(line, said, command)
-            with open(os.path.join(folder, "build", "plan.html"),
-                      encoding="utf-8") as file:
-                self.assertTrue(file.read().startswith("<!"))
+            for name, says in (
+                    ("plan.html", "<!"),
+                    ("plan-sweep.html", "Cheapest that meets the limits: "
+                     "chunk 4096, cp 8<")):
+                with open(os.path.join(folder, "build", name),
+                          encoding="utf-8") as file:
+                    self.assertIn(says, file.read())
 
 
 if __name__ == "__main__":
