@@ -159,7 +159,7 @@ pl_status_t pl_cli_fit(const pl_options_t *options, const pl_log_t *log,
         pl_log(log, PL_LOG_ERROR,
                "option --decode-pages fit: the ranks that prefill decode too, "
                "and their memory is for --device-pages; give a number, or "
-               "--decode-ranks");
+               "set others apart with --decode-ranks or --decode");
         return PL_ERR_ARGUMENT;
     }
     return PL_OK;
