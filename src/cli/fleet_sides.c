@@ -67,21 +67,18 @@ static pl_fleet_side_t measure(const pl_outcome_t *outcome, int64_t duration_ns,
     return side;
 }
 
-/* What is sent waits for the end of chunks too: links that are mostly idle
- * limit nothing. */
 static pl_fleet_limit_t find_limit(const pl_fleet_sides_t *s, double all)
 {
     double decode = s->for_home + s->for_batch;
-    bool carries  = (s->prefill.link_busy > 0.5) || (s->decode.link_busy > 0.5);
-    double transfer = carries ? s->for_transfer : 0;
 
-    if (s->for_prefill + decode + transfer < LITTLE * all) {
+    if (s->for_prefill + decode + s->for_transfer < LITTLE * all) {
         return PL_FLEET_LIMIT_NONE;
     }
-    if ((s->for_prefill >= decode) && (s->for_prefill >= transfer)) {
+    if ((s->for_prefill >= decode) && (s->for_prefill >= s->for_transfer)) {
         return PL_FLEET_LIMIT_PREFILL;
     }
-    return decode >= transfer ? PL_FLEET_LIMIT_DECODE : PL_FLEET_LIMIT_LINK;
+    return decode >= s->for_transfer ? PL_FLEET_LIMIT_DECODE
+                                     : PL_FLEET_LIMIT_LINK;
 }
 
 pl_fleet_sides_t pl_fleet_sides(const pl_outcome_t *outcome,

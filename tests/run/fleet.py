@@ -207,6 +207,18 @@ class Split(Base):
             self.assertEqual(point["metrics"]["gpus"], 32)
             self.assertIn("prefill busy", point["limited_by"])
 
+    def test_weights_that_do_not_fit(self):
+        """Such a split is a point that cannot be run, and is no best one."""
+        with tempfile.TemporaryDirectory() as folder:
+            points = self.sweep(folder, *GLM, "--ep", 0, "--pd", "auto",
+                                "--gpus", 24, "--cp", "4,8", "--device-pages", "fit",
+                                "--decode-pages", "fit")["points"]
+        self.assertEqual(
+            [(p["options"]["pd"], p["exit_status"]) for p in points],
+            [("1x8+1x16:dp16", 0), ("1x8+2x8:dp8", 0), ("2x8+1x8:dp8", 0),
+             ("2x4+2x8:dp8", 4), ("2x4+1x16:dp16", 4), ("4x4+1x8:dp8", 4)])
+        self.assertIn("the weights do not fit", points[-1]["limited_by"])
+
 
 if __name__ == "__main__":
     pl.main(__doc__)

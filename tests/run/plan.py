@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
 import pagelane_run as pl  # noqa: E402
 
 SECTION = "## Plan a deployment in ten minutes\n"
-VERBS = ["size", "sim", "sweep", "report", "sim", "report"]
+VERBS = ["size", "sim", "sweep", "report", "sim", "report", "sweep"]
 
 
 def steps():
