@@ -74,6 +74,45 @@ class Lanes(Script):
         self.table("lane_study.py", self.program, "no-such-file", status=1)
 
 
+class Choices(Script):
+    """Rules and policies at equal bytes, two ranks."""
+    RULES = ("replicated", "zigzag", "round-robin", "interleave:4", "layer")
+    POLICIES = ("lru", "lane-aware", "belady")
+
+    def test_shape(self):
+        rows = self.table(
+            "choices_study.py", self.program, pl.SLICE, "--cp", "2",
+            "--mem-fraction", "0.7492", "--host-gb", "3", "--speedup", "1",
+            "--evict", ",".join(self.POLICIES), "--", "--ep", "8",
+            "--context", "16384", "--limit", "150", *SMALL)
+        self.assertEqual([(row["ownership"], row["evict"]) for row in rows],
+                         list(itertools.product(self.RULES, self.POLICIES)))
+        of = {(row["ownership"], row["evict"]): {
+            name: float(cell.rstrip("%")) for name, cell in row.items()
+            if name not in ("ownership", "evict") and cell != "-"}
+            for row in rows}
+        for (rule, evict), row in of.items():
+            one = of["replicated", evict]
+            shared = of["zigzag", evict]
+            self.assertEqual(row["to decode, GB"], one["to decode, GB"])
+            self.assertGreater(row["p99, s"], row["TTFT, s"])
+            self.assertGreaterEqual(row["hits"], one["hits"])
+            self.assertGreaterEqual(row["hits"], of[rule, "lru"]["hits"])
+            if rule in ("replicated", "layer"):
+                self.assertEqual(row["short alone"], 0)
+            else:
+                self.assertEqual(row["device, M tokens"],
+                                 shared["device, M tokens"])
+                self.assertGreater(row["device, M tokens"],
+                                   1.8 * one["device, M tokens"])
+            if rule == "layer": # all ranks alike, the larger run over the mean
+                self.assertEqual(row["backup balance"], 1.007)
+            self.assertLess(row["to host, GB"], 0.7 * one["to host, GB"]
+                            if rule != "replicated" and evict == "lru"
+                            else 1e9)
+        self.assertGreater(max(row["short alone"] for row in of.values()), 0)
+
+
 class Routing(Script):
     """Ten caches or one, by router."""
 
