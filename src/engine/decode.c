@@ -353,7 +353,9 @@ static pl_status_t reenter(pl_engine_t *engine, int32_t request)
     pl_engine_emit(engine, event);
     engine->counters.reentries++;
     engine->records[request].reentries++;
-    return pl_admit_enqueue(engine, request, false);
+    PL_TRY(pl_admit_enqueue(engine, request, false));
+    return engine->config.port != NULL ? pl_port_reentered(engine, request)
+                                       : PL_OK;
 }
 
 static pl_status_t preempt_youngest(pl_engine_t *engine, pl_home_t *home,

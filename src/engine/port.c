@@ -43,7 +43,7 @@ pl_status_t pl_port_deliver(pl_engine_t *engine, int32_t request)
                            !engine->live[request].send_failed);
 }
 
-pl_status_t pl_port_reenter(pl_engine_t *engine, int32_t request)
+pl_status_t pl_port_reentered(pl_engine_t *engine, int32_t request)
 {
     const pl_engine_port_t *port = engine->config.port;
     const pl_live_t *live        = &engine->live[request];
@@ -55,10 +55,15 @@ pl_status_t pl_port_reenter(pl_engine_t *engine, int32_t request)
                 .token_ns       = live->token_ns,
     };
 
+    return port->reentered(port->context, &so_far);
+}
+
+pl_status_t pl_port_reenter(pl_engine_t *engine, int32_t request)
+{
     engine->counters.reentries++;
     engine->records[request].reentries++;
     forget(engine, request);
-    return port->reentered(port->context, &so_far);
+    return pl_port_reentered(engine, request);
 }
 
 pl_status_t pl_port_finished(pl_engine_t *engine, int32_t request)

@@ -64,8 +64,9 @@ typedef struct pl_engine_port {
      * never will, and has forgotten the request, which may be given again from
      * here on. */
     pl_status_t (*delivered)(void *context, int32_t request, bool good);
-    /* DECODE: it gave up its pages and is to be prefilled once more, with
-     * prompt_tokens; the instance has forgotten it. */
+    /* WHOLE, DECODE: it gave up its pages and is to be prefilled once more,
+     * with prompt_tokens.  WHOLE has it in its own queue; DECODE has forgotten
+     * it. */
     pl_status_t (*reentered)(void *context, const pl_handover_t *so_far);
     /* WHOLE, DECODE: it has ended. */
     pl_status_t (*finished)(void *context, int32_t request, bool failed);

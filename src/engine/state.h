@@ -261,6 +261,9 @@ PL_MUST_CHECK pl_status_t pl_port_release(pl_engine_t *engine, int32_t request);
 PL_MUST_CHECK pl_status_t pl_port_deliver(pl_engine_t *engine, int32_t request);
 /* Of a decode instance: what it gave up goes elsewhere. */
 PL_MUST_CHECK pl_status_t pl_port_reenter(pl_engine_t *engine, int32_t request);
+/* Say that it is to be prefilled once more. */
+PL_MUST_CHECK pl_status_t pl_port_reentered(pl_engine_t *engine,
+                                            int32_t request);
 PL_MUST_CHECK pl_status_t pl_port_prefilled(pl_engine_t *engine,
                                             int32_t request);
 PL_MUST_CHECK pl_status_t pl_port_finished(pl_engine_t *engine,

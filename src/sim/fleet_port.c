@@ -285,6 +285,13 @@ static pl_status_t take_reentered(void *context, const pl_handover_t *so_far)
     return pl_fleet_give(fleet, so_far);
 }
 
+/* An instance that decodes too has it in its own queue. */
+static pl_status_t take_queued(void *context, const pl_handover_t *so_far)
+{
+    begin_waiting(context, so_far);
+    return PL_OK;
+}
+
 static pl_status_t take_finished(void *context, int32_t request, bool failed)
 {
     pl_fleet_instance_t *instance = context;
@@ -318,10 +325,8 @@ void pl_fleet_fill_port(pl_fleet_instance_t *instance)
         port->send      = send;
         port->delivered = take_delivered;
     }
-    if (!prefills) {
-        port->reentered = take_reentered;
-    }
     if (!prefills || is_whole) {
-        port->finished = take_finished;
+        port->reentered = is_whole ? take_queued : take_reentered;
+        port->finished  = take_finished;
     }
 }
