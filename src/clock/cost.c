@@ -121,17 +121,19 @@ int64_t pl_cost_taken(int64_t n, int64_t take, int64_t tries)
     return (int64_t)(ONE - untaken(n, take, tries));
 }
 
+/* Of a slow memory all experts may take more than 2^32 ns: by halves. */
 static int64_t floor_ns(const pl_costs_t *costs, const load_t *load,
                         pl_cost_part_t part, int64_t all_ns)
 {
+    uint64_t all = (uint64_t)all_ns;
+    uint64_t taken;
+
     if ((part != PL_COST_EXPERT) || (costs->n_experts == 0)) {
         return all_ns;
     }
-    return (int64_t)((uint64_t)all_ns *
-                         (uint64_t)pl_cost_taken(costs->n_experts,
-                                                 costs->row_experts,
-                                                 load->expert_rows) >>
-                     32);
+    taken = (uint64_t)pl_cost_taken(costs->n_experts, costs->row_experts,
+                                    load->expert_rows);
+    return (int64_t)((all >> 32) * taken + ((all & (ONE - 1)) * taken >> 32));
 }
 
 static int64_t part_ns(const pl_costs_t *costs, const pl_cost_rate_t *rate,

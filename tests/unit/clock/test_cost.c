@@ -159,6 +159,13 @@ START_TEST(experts_that_no_row_chose_are_not_read)
     costs.prefill_ep = 1;
     (void)pl_cost_chunk_ns(&costs, 1, 0, 4, parts);
     ck_assert_int_eq(parts[PL_COST_EXPERT], last);
+    /* of a memory so slow that all of them take 16 s */
+    costs.prefill[PL_COST_EXPERT].floor_ns = INT64_C(16000000000);
+    (void)pl_cost_chunk_ns(&costs, 1, 0, 1, parts);
+    ck_assert_int_eq(parts[PL_COST_EXPERT], INT64_C(2000000000));
+    (void)pl_cost_chunk_ns(&costs, 1, 0, 99, parts);
+    ck_assert_int_ge(parts[PL_COST_EXPERT], INT64_C(15990000000));
+    ck_assert_int_le(parts[PL_COST_EXPERT], INT64_C(16000000000));
 }
 END_TEST
 
