@@ -333,12 +333,7 @@ static pl_status_t reenter(pl_engine_t *engine, int32_t request)
     if (engine->config.role == PL_ROLE_DECODE) {
         return pl_port_reenter(engine, request);
     }
-    if (!pl_fit_cold(engine, request, live->prompt_tokens)) {
-        pl_log(engine->log, PL_LOG_WARN,
-               "request %d was preempted and no longer fits the lanes with its "
-               "%d tokens: recorded as failed; raise --device-pages, "
-               "--decode-pages or --decode-host-pages",
-               request, live->prompt_tokens);
+    if (!pl_fit_again(engine, request, live->prompt_tokens)) {
         return pl_request_finish(engine, request, true);
     }
     op.kind     = PL_OP_REENTER;

@@ -53,13 +53,18 @@ static int most_needed(const pl_engine_t *engine)
     return most;
 }
 
-bool pl_fit_cold(const pl_engine_t *engine, int32_t request, int32_t tokens)
+bool pl_fit_again(const pl_engine_t *engine, int32_t request, int32_t tokens)
 {
     int32_t need[PL_MAX_RANKS] = {0};
 
     pl_fit_chunks(engine, request, 0, tokens, need);
     for (int lane = 0; lane < pl_engine_lanes(engine); lane++) {
         if (need[lane] > engine->device_pages - 1) {
+            pl_log(engine->log, PL_LOG_WARN,
+                   "request %d was preempted and no longer fits the lanes with "
+                   "its %d tokens: recorded as failed; raise --device-pages, "
+                   "--decode-pages or --decode-host-pages",
+                   request, tokens);
             return false;
         }
     }

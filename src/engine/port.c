@@ -132,10 +132,10 @@ pl_status_t pl_engine_give(pl_engine_t *engine, const pl_handover_t *handover,
     return PL_OK;
 }
 
-bool pl_engine_fits(const pl_engine_t *engine, int32_t request,
+bool pl_engine_fits_again(const pl_engine_t *engine, int32_t request,
                     int32_t prompt_tokens)
 {
-    return pl_fit_cold(engine, request, prompt_tokens);
+    return pl_fit_again(engine, request, prompt_tokens);
 }
 
 void pl_engine_nudge(pl_engine_t *engine, int64_t at_ns)

@@ -82,9 +82,10 @@ PL_MUST_CHECK pl_status_t pl_engine_give(pl_engine_t *engine,
                                          int64_t at_ns);
 pl_handover_t pl_handover_of(const pl_request_t *request, int32_t number);
 
-/* WHOLE, PREFILL: would so many tokens of it fit cold into empty lanes? */
-bool pl_engine_fits(const pl_engine_t *engine, int32_t request,
-                    int32_t prompt_tokens);
+/* WHOLE, PREFILL: would one that re-enters with so many tokens fit cold into
+ * empty lanes?  If not, one line of warning: it is to be recorded as failed. */
+bool pl_engine_fits_again(const pl_engine_t *engine, int32_t request,
+                          int32_t prompt_tokens);
 
 /* PREFILL: where there was no room there may be some now. */
 void pl_engine_nudge(pl_engine_t *engine, int64_t at_ns);

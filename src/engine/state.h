@@ -251,8 +251,9 @@ void pl_fit_chunks(const pl_engine_t *engine, int32_t request, int32_t first,
                    int32_t end, int32_t *need);
 /* Resolve unlimited pools; check that everything fits alone. */
 PL_MUST_CHECK pl_status_t pl_fit_resolve(pl_engine_t *engine);
-/* Would a prompt of that length fit cold into empty lanes? */
-bool pl_fit_cold(const pl_engine_t *engine, int32_t request, int32_t tokens);
+/* Would one that was preempted fit cold into empty lanes, with the tokens that
+ * it has now?  If not, one line of warning. */
+bool pl_fit_again(const pl_engine_t *engine, int32_t request, int32_t tokens);
 
 /* port.c: of a prefill instance, whose homes are elsewhere. */
 PL_MUST_CHECK pl_status_t pl_port_reserve(pl_engine_t *engine, int32_t request,

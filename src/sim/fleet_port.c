@@ -267,13 +267,8 @@ static pl_status_t take_reentered(void *context, const pl_handover_t *so_far)
     note_decode(pl_engine_record(instance->engine, request),
                 &fleet->records[request].record);
     /* They are all alike. */
-    if (!pl_engine_fits(fleet->instances[0].engine, request,
-                        so_far->prompt_tokens)) {
-        pl_log(fleet->log, PL_LOG_WARN,
-               "request %d was preempted and no longer fits the lanes with its "
-               "%d tokens: recorded as failed; raise --device-pages, "
-               "--decode-pages or --decode-host-pages",
-               request, so_far->prompt_tokens);
+    if (!pl_engine_fits_again(fleet->instances[0].engine, request,
+                              so_far->prompt_tokens)) {
         return end_request(fleet, request, true);
     }
     fleet->records[request].record.reentries++;
