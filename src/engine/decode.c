@@ -573,6 +573,7 @@ pl_status_t pl_decode_resumed(pl_engine_t *engine, int32_t request, int64_t op,
     }
     list_remove(&home->offloaded, request);
     live->phase = PL_PHASE_READY;
+    pl_draft_resumed(engine, request);
     PL_TRY(give_host_pages(engine, request));
     return list_insert(engine, &home->ready, request);
 }

@@ -53,3 +53,10 @@ int32_t pl_draft_unseen(const pl_engine_t *engine, int32_t request)
                                 : (live->hit_pages - live->device_hit_pages) *
                                       config->page_tokens;
 }
+
+void pl_draft_resumed(pl_engine_t *engine, int32_t request)
+{
+    if (engine->config.mtp.loses_kv) {
+        engine->live[request].unseen_tokens = pl_rows_held(engine, request);
+    }
+}

@@ -275,6 +275,8 @@ int32_t pl_draft_kept(const pl_engine_t *engine, int32_t request,
                       int32_t *n_drafted_p);
 /* Of the text that it begins to decode with, what does the draft not see? */
 int32_t pl_draft_unseen(const pl_engine_t *engine, int32_t request);
+/* Its pages have come back from the host buffer. */
+void pl_draft_resumed(pl_engine_t *engine, int32_t request);
 
 /* ---- the steps of a tick ---- */
 

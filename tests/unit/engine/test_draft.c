@@ -88,6 +88,29 @@ START_TEST(drafts_without_their_kv_are_wrong)
 }
 END_TEST
 
+/* Two that outgrow a pool: the younger is put off to the host buffer of its
+ * home, which is no place for the draft layer's KV either. */
+START_TEST(drafts_are_wrong_after_a_host_buffer)
+{
+    const drive_request_t two[] = {{0, 16, 41, 0, 0}, {0, 16, 41, 1, 0}};
+    drive_params_t params       = scene(two, 2);
+    drive_result_t kept, lost;
+
+    params.config.n_decode          = 0;
+    params.config.n_prefill         = 1;
+    params.config.decode_pages      = 1 + 15;
+    params.config.decode_host_pages = 32;
+    kept                            = run(&params, 1, WHOLE, false);
+    ck_assert_int_gt(kept.counters.resumes, 0);
+    ck_assert_int_eq(kept.counters.accepted_tokens,
+                     kept.counters.drafted_tokens);
+    lost = run(&params, 1, WHOLE, true);
+    ck_assert_int_gt(lost.counters.resumes, 0);
+    ck_assert_int_lt(lost.counters.accepted_tokens,
+                     lost.counters.drafted_tokens);
+}
+END_TEST
+
 TCase *draft_case(void)
 {
     TCase *tcase = tcase_create("draft");
@@ -96,5 +119,6 @@ TCase *draft_case(void)
     tcase_add_test(tcase, last_step_makes_what_is_left);
     tcase_add_test(tcase, drafts_are_kept_as_often_as_they_are_right);
     tcase_add_test(tcase, drafts_without_their_kv_are_wrong);
+    tcase_add_test(tcase, drafts_are_wrong_after_a_host_buffer);
     return tcase;
 }
