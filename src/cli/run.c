@@ -19,6 +19,7 @@
 #include "cli/idle.h"
 #include "cli/planned.h"
 #include "cli/progress.h"
+#include "cli/run_clock.h"
 #include "cli/run_files.h"
 #include "cli/run_model.h"
 #include "cli/run_notes.h"
@@ -39,6 +40,7 @@ typedef struct run {
     char *command;
     int32_t *shared; /* engine/sharing.h, for the snapshot: with, then pages */
     pl_run_files_t files;
+    pl_run_clock_t clock; /* of rank 0, if there is one here */
     pl_run_snapshot_t snapshot;
     pl_run_storage_t storage;
     atomic_uint_fast64_t happened; /* of what --inject asks for, here */
@@ -60,10 +62,28 @@ static pl_event_sink_t event_sink(void *context, int rank)
     return pl_event_log_sink(run->logs[rank]);
 }
 
+/* Are times of day written down?  In virtual time alone there are none. */
+static bool is_timed(const pl_options_t *o)
+{
+    return (o->snapshot != NULL) && (o->executor != PL_OPT_EXECUTOR_COST);
+}
+
+static void before_ticks(void *context, int rank)
+{
+    run_t *run = context;
+
+    if ((rank == 0) && is_timed(&run->cli->options)) {
+        pl_run_clock_begin(&run->clock);
+    }
+}
+
 static void after_tick(void *context, int rank, const pl_engine_t *engine)
 {
     run_t *run = context;
 
+    if ((rank == 0) && is_timed(&run->cli->options)) {
+        pl_run_clock_tick(&run->clock, engine);
+    }
     if ((run->logs != NULL) && (run->logs[rank] != NULL)) {
         pl_event_log_sample(run->logs[rank], engine);
     }
@@ -234,10 +254,11 @@ static pl_status_t fill_params(run_t *run)
     params->layout =
         pl_store_layout_stamp((int32_t)o->page_size, (int32_t)o->stamp_layers,
                               (int32_t)o->stamp_row_bytes, 0);
-    params->debug        = getenv("PAGELANE_DEBUG") != NULL;
-    params->reproduce    = run->command;
-    params->report       = (pl_report_t){tell_violation, NULL};
-    params->observer     = (pl_tick_observer_t){after_tick, run};
+    params->debug     = getenv("PAGELANE_DEBUG") != NULL;
+    params->reproduce = run->command;
+    params->report    = (pl_report_t){tell_violation, NULL};
+    params->observer  = (pl_tick_observer_t){
+         .tick = after_tick, .context = run, .begin = before_ticks};
     params->done         = run_done;
     params->done_context = run;
     params->log          = &run->cli->log;
@@ -345,6 +366,7 @@ static pl_status_t open_snapshot(run_t *run)
     run->snapshot.command = run->command;
     run->snapshot.shared  = run->shared;
     run->snapshot.started = run->progress.started;
+    run->snapshot.clock   = is_timed(&run->cli->options) ? &run->clock : NULL;
     if ((run->cli->options.snapshot == NULL) || (run->cli->world.rank != 0)) {
         return PL_OK;
     }
@@ -448,6 +470,7 @@ static void close_run(run_t *run)
     }
     free(run->logs);
     pl_run_snapshot_close(&run->snapshot);
+    pl_run_clock_free(&run->clock);
     pl_run_storage_close(&run->storage);
     pl_run_files_close(&run->files);
     pl_cli_model_close(&run->model);

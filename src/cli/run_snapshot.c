@@ -199,21 +199,43 @@ pl_status_t pl_run_snapshot_open(pl_run_snapshot_t *snapshot,
 
 /* ---- at the end ---- */
 
+static pl_status_t fill_times(const pl_run_snapshot_t *snapshot, int rank,
+                              const pl_engine_t *engine, pl_run_times_t *times,
+                              pl_snapshot_input_t *input)
+{
+    if (rank != 0) {
+        return PL_OK;
+    }
+    PL_TRY(pl_run_clock_times(snapshot->clock, engine, times));
+    input->arrival_ns     = times->arrival_ns;
+    input->first_token_ns = times->first_token_ns;
+    input->finished_ns    = times->finished_ns;
+    return PL_OK;
+}
+
 pl_status_t pl_run_snapshot_write(pl_run_snapshot_t *snapshot, pl_comm_t *comm,
                                   const pl_engine_t *engine,
                                   const pl_run_results_t *results)
 {
-    int rank      = comm == NULL ? 0 : comm->rank;
-    sheet_t sheet = {0};
+    int rank             = comm == NULL ? 0 : comm->rank;
+    sheet_t sheet        = {0};
+    pl_run_times_t times = {0};
     pl_snapshot_input_t input;
     pl_status_t status;
 
     if ((rank == 0) && (snapshot->series != NULL)) {
         pl_series_finish(snapshot->series);
     }
-    PL_TRY(fill_input(snapshot, rank, engine, results, &sheet, &input));
-    status = pl_snapshot_write(&input, comm, snapshot->cli->options.snapshot,
-                               &snapshot->cli->log);
+    status = fill_input(snapshot, rank, engine, results, &sheet, &input);
+    if ((status == PL_OK) && (snapshot->clock != NULL)) {
+        input.timed = true;
+        status      = fill_times(snapshot, rank, engine, &times, &input);
+    }
+    if (status == PL_OK) {
+        status = pl_snapshot_write(
+            &input, comm, snapshot->cli->options.snapshot, &snapshot->cli->log);
+    }
+    pl_run_times_free(&times);
     pl_option_pairs_free(sheet.options, input.n_options);
     return status;
 }

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "cli/cli.h"
+#include "cli/run_clock.h"
 #include "cli/run_files.h"
 #include "engine/event_log.h"
 #include "exec/run.h"
@@ -24,6 +25,8 @@ typedef struct pl_run_snapshot {
     const char *storage;         /* on rank 0: folder of the tier, or NULL */
     int64_t started_pages;       /* that the tier held when the run began */
     struct timespec started;
+    const pl_run_clock_t *clock; /* rank 0's on rank 0; NULL: times of requests
+                                    are not written, on no rank */
 
     pl_series_t *series; /* rank 0 with --snapshot-every, else NULL */
     int64_t next;        /* is due: requests finished, or ns since the start */

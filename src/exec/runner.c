@@ -248,6 +248,9 @@ static pl_status_t loop(runner_t *run)
     const pl_tick_task_t *task         = &run->params->task;
     int rank = run->comm == NULL ? 0 : run->comm->rank;
 
+    if (observer->begin != NULL) {
+        observer->begin(observer->context, rank);
+    }
     while (!pl_engine_done(run->engine)) {
         PL_TRY(one_tick(run));
         if (observer->tick != NULL) {

@@ -27,10 +27,12 @@ typedef struct pl_report {
     void *context;
 } pl_report_t;
 
-/* Called on every rank at the end of each tick; NULL: not at all. */
+/* Called on every rank at the end of each tick, and before the first; NULL: not
+ * at all. */
 typedef struct pl_tick_observer {
     void (*tick)(void *context, int rank, const pl_engine_t *engine);
     void *context;
+    void (*begin)(void *context, int rank);
 } pl_tick_observer_t;
 
 /* What rank 0 alone decides, by a clock that only it looks at, and all ranks

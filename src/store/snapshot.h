@@ -40,9 +40,9 @@ typedef struct pl_snapshot_text {
     const char *value;
 } pl_snapshot_text_t;
 
-/* Everything is borrowed for the call and, but for the last three, the
- * same on all ranks.  Of `timing` and `about` rank 0's are written.  Under comm
- * local the ranks besides 0 write nothing: their log may be NULL. */
+/* Everything is borrowed for the call and, but for the last seven, the
+ * same on all ranks.  Of what is about times and `about` rank 0's is written.
+ * Under comm local the ranks besides 0 write nothing: their log may be NULL. */
 typedef struct pl_snapshot_input {
     const pl_engine_t *engine;
     pl_event_log_t *log; /* events, if it keeps them, and lanes over time */
@@ -74,6 +74,10 @@ typedef struct pl_snapshot_input {
 
     const pl_snapshot_number_t *timing; /* wall-clock, ns */
     size_t n_timing;
+    /* By request, ns of rank 0's clock; -1: there is none.  `timed` false, on
+     * all ranks: the file has none. */
+    bool timed;
+    const int64_t *arrival_ns, *first_token_ns, *finished_ns; /* rank 0 */
     const pl_snapshot_text_t *about; /* date, command, machine, paths */
     size_t n_about;
 

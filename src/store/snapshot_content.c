@@ -641,6 +641,23 @@ static void add_counters(const pl_snapshot_input_t *input,
     }
 }
 
+static void add_time_column(const pl_snapshot_input_t *input, const char *path,
+                            const int64_t *data, const char *description,
+                            pl_content_t *content)
+{
+    size_t n             = requests_of(input);
+    pl_dataset_t dataset = {.item        = PL_ITEM_I64,
+                            .n_dims      = 1,
+                            .dims        = {n},
+                            .labels      = {"request"},
+                            .unit        = "ns",
+                            .description = description,
+                            .data        = n > 0 ? data : NULL,
+                            .writer      = 0};
+
+    (void)pl_content_add(content, path, dataset);
+}
+
 static void add_timing(const pl_snapshot_input_t *input, pl_content_t *content)
 {
     pl_content_group(content, "/timing");
@@ -651,6 +668,15 @@ static void add_timing(const pl_snapshot_input_t *input, pl_content_t *content)
     for (size_t i = 0; i < input->n_timing; i++) {
         pl_content_integer(content, "/timing", input->timing[i].name,
                            input->timing[i].value);
+    }
+    if (input->timed) {
+        add_time_column(input, "/timing/arrival_ns", input->arrival_ns,
+                        "when it arrived; time of day, as all of these",
+                        content);
+        add_time_column(input, "/timing/first_token_ns", input->first_token_ns,
+                        "when its first token was known; -1: never", content);
+        add_time_column(input, "/timing/finished_ns", input->finished_ns,
+                        "when it ended; -1: has not", content);
     }
 }
 

@@ -97,13 +97,14 @@ waits_run_t *waits_take(const waits_params_t *params)
     }
     run->n_ranks = params->n_prefill + params->n_decode;
     exec_device(&of_run, "far"); /* by peer */
-    of_run.executor          = "model";
-    of_run.model             = &config;
-    of_run.weights           = weights;
-    of_run.forward           = params->forward;
-    of_run.device            = (pl_device_source_t){open_device, &watched};
-    of_run.verify            = params->verify;
-    of_run.observer          = (pl_tick_observer_t){note_tick, &watched};
+    of_run.executor = "model";
+    of_run.model    = &config;
+    of_run.weights  = weights;
+    of_run.forward  = params->forward;
+    of_run.device   = (pl_device_source_t){open_device, &watched};
+    of_run.verify   = params->verify;
+    of_run.observer =
+        (pl_tick_observer_t){.tick = note_tick, .context = &watched};
     of_run.engine.n_prefill  = params->n_prefill;
     of_run.engine.n_decode   = params->n_decode;
     of_run.engine.page_bytes = PAGE_BYTES; /* costs, so decisions, too */
