@@ -53,6 +53,21 @@ static int32_t trace_tokens(const validating_t *v, int32_t i)
     return pl_trace_request(v->prompts, i)->input_tokens;
 }
 
+/* A run played the trace itself: its request i is the trace's. */
+static bool is_numbered(const validating_t *v)
+{
+    bool all = strcmp(v->bench.format, "pagelane") == 0;
+
+    for (size_t i = 0; all && (i < v->bench.requests.n); i++) {
+        const pl_bench_request_t *request = &v->bench.requests.items[i];
+
+        all = (request->number <= pl_trace_count(v->prompts)) &&
+              (trace_tokens(v, (int32_t)request->number - 1) ==
+               request->input_tokens);
+    }
+    return all;
+}
+
 static bool is_in_order(const validating_t *v)
 {
     if (v->bench.requests.n > (size_t)pl_trace_count(v->prompts)) {
@@ -128,6 +143,13 @@ static pl_status_t match(validating_t *v, int32_t *which)
     if (v->prompts == NULL) {
         return PL_OK;
     }
+    if (is_numbered(v)) {
+        v->matched = "by number";
+        for (size_t i = 0; i < v->bench.requests.n; i++) {
+            which[i] = (int32_t)v->bench.requests.items[i].number - 1;
+        }
+        return PL_OK;
+    }
     if (!is_in_order(v)) {
         v->matched = "by length";
         return match_lengths(v, which);
@@ -172,12 +194,21 @@ static pl_status_t collect(validating_t *v, const int32_t *which)
     return v->pairs == NULL ? PL_ERR_MEMORY : PL_OK;
 }
 
+static pl_status_t read_bench(validating_t *v)
+{
+    const char *path = v->cli.options.validate;
+
+    return pl_validate_is_run(path)
+               ? pl_validate_read_run(path, &v->cli.log, &v->bench)
+               : pl_bench_read(path, &v->cli.log, &v->bench);
+}
+
 static pl_status_t prepare(validating_t *v)
 {
     int32_t *which;
     pl_status_t status;
 
-    PL_TRY(pl_bench_read(v->cli.options.validate, &v->cli.log, &v->bench));
+    PL_TRY(read_bench(v));
     PL_TRY(open_prompts(v));
     which = calloc(v->bench.requests.n, sizeof(*which));
     if (which == NULL) {

@@ -30,6 +30,14 @@ typedef struct pl_validation_report {
     int64_t itl_p50_ns; /* measured; 0: there are none */
 } pl_validation_report_t;
 
+/* validate_run.c: is the file HDF5?  Then it is to be the snapshot of a run,
+ * whose requests keep their numbers in it, from 1 (format "pagelane").
+ * Statuses of store/reader.h. */
+bool pl_validate_is_run(const char *path);
+PL_MUST_CHECK pl_status_t pl_validate_read_run(const char *path,
+                                               const pl_log_t *log,
+                                               pl_bench_t *bench_p);
+
 /* On stdout, for people or with --json.  PL_OK, PL_ERR_MEMORY, PL_ERR_IO. */
 PL_MUST_CHECK pl_status_t
 pl_validation_print(const pl_cli_t *cli, const pl_validation_report_t *report);

@@ -30,6 +30,15 @@ static void cell_ms(pl_table_t *table, int64_t ns)
     }
 }
 
+static void cell_percent(pl_table_t *table, bool is_known, double quotient)
+{
+    if (is_known) {
+        pl_table_cell(table, "%.1f %%", 100 * quotient);
+    } else {
+        pl_table_cell(table, "%s", "-");
+    }
+}
+
 static void metric_row(pl_table_t *table, const char *name,
                        const pl_validate_metric_t *m)
 {
@@ -37,11 +46,8 @@ static void metric_row(pl_table_t *table, const char *name,
     pl_table_cell(table, "%" PRId64, m->n);
     cell_ms(table, m->predicted_p50_ns);
     cell_ms(table, m->measured_p50_ns);
-    if (m->n > 0) {
-        pl_table_cell(table, "%.1f %%", 100 * m->mape);
-    } else {
-        pl_table_cell(table, "%s", "-");
-    }
+    cell_percent(table, m->n > 0, m->mape);
+    cell_percent(table, m->n > 0, m->median_error);
     if (isnan(m->r)) {
         pl_table_cell(table, "%s", "-");
     } else {
@@ -54,7 +60,7 @@ static pl_status_t print_metrics(const pl_validation_report_t *report,
 {
     pl_table_t *table =
         pl_table_open("ms<,requests>,predicted median>,measured median>,"
-                      "MAPE>,r>");
+                      "MAPE>,median error>,r>");
 
     for (int i = 0; i < PL_VALIDATE_TIMES; i++) {
         metric_row(table, NAMES[i], &validation->metrics[i]);
@@ -63,6 +69,7 @@ static pl_status_t print_metrics(const pl_validation_report_t *report,
     pl_table_cell(table, "%s", "");
     cell_ms(table, validation->itl_p50_ns);
     cell_ms(table, report->itl_p50_ns);
+    pl_table_cell(table, "%s", "");
     pl_table_cell(table, "%s", "");
     pl_table_cell(table, "%s", "");
     return pl_report_table(table);
@@ -168,6 +175,8 @@ static void add_metrics(json_object *object, const pl_validation_t *validation)
         }
         (void)snprintf(key, sizeof(key), "%s_mape", NAMES[i]);
         pl_json_real(object, key, m->mape);
+        (void)snprintf(key, sizeof(key), "%s_median_error", NAMES[i]);
+        pl_json_real(object, key, m->median_error);
         if (!isnan(m->r)) {
             (void)snprintf(key, sizeof(key), "%s_r", NAMES[i]);
             pl_json_real(object, key, m->r);

@@ -42,7 +42,7 @@ static int by_time(const void *a, const void *b)
 
 typedef struct columns {
     int64_t *predicted, *measured;
-    double *ratio;
+    double *ratio, *error;
     int64_t n;
 } columns_t;
 
@@ -81,6 +81,8 @@ static void reckon(columns_t *c, pl_validate_metric_t *metric)
     metric->measured_p50_ns  = pl_metrics_spread(c->measured, c->n).p50_ns;
     qsort(c->ratio, (size_t)c->n, sizeof(*c->ratio), by_value);
     metric->median_ratio = c->ratio[(c->n - 1) / 2];
+    qsort(c->error, (size_t)c->n, sizeof(*c->error), by_value);
+    metric->median_error = c->error[(c->n - 1) / 2];
 }
 
 pl_status_t pl_validate_metric(const pl_validate_pair_t *pairs, size_t n,
@@ -90,17 +92,19 @@ pl_status_t pl_validate_metric(const pl_validate_pair_t *pairs, size_t n,
     pl_validate_metric_t metric = {.r = NAN};
     columns_t c                 = {.predicted = calloc(n + 1, sizeof(int64_t)),
                                    .measured  = calloc(n + 1, sizeof(int64_t)),
-                                   .ratio     = calloc(n + 1, sizeof(double))};
-    bool is_whole =
-        (c.predicted != NULL) && (c.measured != NULL) && (c.ratio != NULL);
+                                   .ratio     = calloc(n + 1, sizeof(double)),
+                                   .error     = calloc(n + 1, sizeof(double))};
+    bool is_whole = (c.predicted != NULL) && (c.measured != NULL) &&
+                    (c.ratio != NULL) && (c.error != NULL);
 
     for (size_t i = 0; is_whole && (i < n); i++) {
         if (has_both(&pairs[i], which)) {
             c.predicted[c.n] = pairs[i].predicted_ns[which];
             c.measured[c.n]  = pairs[i].measured_ns[which];
             c.ratio[c.n] = (double)c.measured[c.n] / (double)c.predicted[c.n];
+            c.error[c.n] = error_of(&pairs[i], which);
+            metric.mape += c.error[c.n];
             c.n++;
-            metric.mape += error_of(&pairs[i], which);
         }
     }
     if (is_whole) {
@@ -111,6 +115,7 @@ pl_status_t pl_validate_metric(const pl_validate_pair_t *pairs, size_t n,
     free(c.predicted);
     free(c.measured);
     free(c.ratio);
+    free(c.error);
     return is_whole ? PL_OK : PL_ERR_MEMORY;
 }
 

@@ -2,7 +2,8 @@
  *
  *   error of a time: |predicted - measured| / measured
  *
- *   MAPE: the mean of that over the requests that have both
+ *   MAPE: the mean of that over the requests that have both; beside it the
+ *   median
  *
  *   r: Pearson's correlation of both, over the same requests
  */
@@ -36,6 +37,7 @@ typedef struct pl_validate_pair {
 typedef struct pl_validate_metric {
     int64_t n; /* pairs that have both */
     double mape;
+    double median_error; /* nearest rank */
     double r; /* NAN: one of both does not vary, or there are fewer than two */
     int64_t predicted_p50_ns, measured_p50_ns; /* nearest rank */
     double median_ratio; /* of measured / predicted; 0: there is none */

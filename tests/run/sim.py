@@ -8,6 +8,7 @@ that moves bytes does.
 import json
 import os
 import resource
+import shutil
 import sys
 import tempfile
 
@@ -42,6 +43,54 @@ class Base(pl.Case):
         self.assertIn(run.status, (0, 1), run)
         return {part["part"]: part.get("first") for part in run.json()["parts"]
                 if part["different"] > 0}
+
+
+class Validate(Base):
+    """A run's own times of day, held against what is predicted of it."""
+    SAME = ("--trace", pl.SLICE, "--limit", 20, "--chunk", 2048,
+            "--device-pages", 3000)
+
+    def setUp(self):
+        super().setUp()
+        self.snapshot = self.path("run.h5")
+        self.run_program(*self.SAME, "--executor", "stamp", "--ranks", 2,
+                         "--comm", "local", "--verify", "off", "--snapshot",
+                         self.snapshot)
+
+    def test_times_of_requests_are_in_order(self):
+        with h5py.File(self.snapshot) as file:
+            arrival, first, finished = (
+                file["timing"][name][...] for name in
+                ("arrival_ns", "first_token_ns", "finished_ns"))
+            total = file["timing"].attrs["run_ns"]
+            virtual = file["requests/arrival_ns"][...]
+        self.assertEqual(len(arrival), 20)
+        self.assertGreaterEqual(arrival.min(), 0)
+        self.assertTrue((np.diff(arrival[np.argsort(virtual)]) >= 0).all())
+        self.assertTrue((arrival < first).all() and (first <= finished).all())
+        # waiting for requests is counted, computing is not more than there was
+        self.assertLess(finished.max(), total + virtual.max())
+
+    def test_a_run_is_a_benchmark(self):
+        found = self.sim(*self.SAME, "--cp", 2, "--validate",
+                         self.snapshot, "--json").json()
+        self.assertEqual((found["format"], found["prompts"], found["requests"],
+                          found["failed"], found["unpredicted"]),
+                         ("pagelane", "by number", 20, 0, 0))
+        self.assertEqual(found["ttft_requests"], 20)
+        self.assertGreater(found["measured_median_ttft_ms"], 0)
+        self.assertGreaterEqual(found["ttft_median_error"], 0)
+
+    def test_what_has_no_times_is_refused(self):
+        planned, broken = self.path("sim.h5"), self.path("broken.h5")
+        self.sim(*self.SAME, "--cp", 2, "--snapshot", planned)
+        shutil.copy(self.snapshot, broken)
+        with h5py.File(broken, "r+") as file:
+            file["timing/arrival_ns"][0] = -2
+        for path in (planned, broken):
+            run = self.sim(*self.SAME, "--validate", path, status=3)
+            self.assertEqual(run.stdout, b"")
+            self.assertEqual(len(run.stderr.splitlines()), 1, run)
 
 
 class Sim(Base):
