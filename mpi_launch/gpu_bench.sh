@@ -7,8 +7,10 @@
 #   --oracle DIR   folder of checkpoint folders (config.json, weights,
 #                  prompts.json, expected.safetensors) besides those shipped
 #   --out DIR      logs and JSON go there (default gpu_bench.out)
-#   --steps WORDS  of devices tests kernels transfer runs prefill; all by
-#                  default, as "kernels transfer"
+#   --steps WORDS  of devices tests kernels transfer runs stamp prefill
+#                  fidelity; all by default, as "kernels transfer"
+#   --trace FILE   requests of `stamp`, its first 500 (default: the slice of the
+#                  conversation trace that is shipped)
 #   --contexts N,N prompts of `bench prefill` (default 8192,32768,131072)
 #   --limit S      seconds that a step may take (default 300)
 #
@@ -20,7 +22,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=
 oracle=$root/examples
 out=gpu_bench.out
-steps="devices tests kernels transfer runs prefill"
+steps="devices tests kernels transfer runs stamp prefill fidelity"
+trace=$root/datasets/mooncake_conversation_slice.jsonl
 contexts=8192,32768,131072
 limit=300
 
@@ -37,6 +40,7 @@ while [ $# -gt 0 ]; do
     --out) out=$2 ;;
     --steps) steps=$2 ;;
     --contexts) contexts=$2 ;;
+    --trace) trace=$2 ;;
     --limit) limit=$2 ;;
     *) usage "unknown option $1" ;;
     esac
@@ -127,11 +131,37 @@ run_all() {
         done
 }
 
-# A GPU each; and, where there are fewer than 8, 8 ranks that share them.
+# The conversation trace with 8 ranks, every page checked: a GPU each or shared.
+# Its digest is that of the run on the CPU.
+stamp_run() {
+    local device comm=local
+
+    for device in cpu cuda; do
+        step "stamp_$device" "$program" run --executor stamp --trace "$trace" \
+            --limit 500 --page-size 64 --chunk 512 --device-pages 3000 \
+            --host-pages 8000 --decode-pages 4096 --stamp-layers 2 \
+            --stamp-row-bytes 64 --max-new 16 --verify digest --ranks 8 \
+            --comm $comm --device $device --json
+        comm=peer
+    done
+    shown stamp_same python3 -c '
+import json
+import sys
+
+runs = [json.load(open(path, encoding="utf-8")) for path in sys.argv[1:]]
+for path, run in zip(sys.argv[1:], runs):
+    print(run["kv_digest"], run["page_checks"], "pages checked,",
+          run["load_pages"], "loaded back:", path)
+sys.exit(runs[0]["kv_digest"] != runs[1]["kv_digest"] or
+         runs[1]["page_checks"] == 0)
+' "$out/stamp_cpu.out" "$out/stamp_cuda.out"
+}
+
+# A GPU each; and, where there are fewer than 8, 4 and 8 ranks that share them.
 bench_prefill() {
     local n comm
 
-    for n in $(ranks_alone) 8; do
+    for n in $(ranks_alone) 4 8; do
         comm=auto
         [ "$n" -le "$gpus" ] || comm=peer
         [ ! -e "$out/prefill_$n.json" ] || continue
@@ -142,6 +172,17 @@ bench_prefill() {
         mv "$out/prefill_$n.out" "$out/prefill_$n.json"
     done
     summary
+    shown scaling python3 "$root/examples/scaling.py" "$out"/prefill_*.json
+    python3 -c 'import matplotlib' 2>/dev/null &&
+        step scaling_plot python3 "$root/examples/scaling.py" \
+            "$out"/prefill_*.json --plot "$out/scaling.svg"
+}
+
+# The simulator beside runs of a few layers, on the GPUs that there are.
+fidelity() {
+    shown fidelity "$root/mpi_launch/fidelity.sh" --build "$build" \
+        --device cuda --model GLM-5 --layers 4 --cp "$(ranks_alone | xargs)" \
+        --out "$out/fidelity"
 }
 
 # One line a context, ranks and ownership; then where the time of a cold prompt
@@ -185,7 +226,9 @@ wants kernels && shown kernels "$program" bench kernels
 wants kernels && step kernels_json "$program" bench kernels --json
 wants transfer && bench_transfer
 wants runs && run_all
+wants stamp && stamp_run
 wants prefill && bench_prefill
+wants fidelity && fidelity
 
 if [ -e "$out/failed" ]; then
     echo "gpu_bench: $(wc -l <"$out/failed") failed; logs are in $out"

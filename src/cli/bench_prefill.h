@@ -7,8 +7,8 @@
  *   bench_prefill_watch.c  clocks of one run
  *
  * Requests come one at a time through the engine and executor of a run, each
- * when the one before has long ended.  Prompt 0 is there to warm up and is not
- * counted.
+ * when the one before has long ended.  A few tokens more of each are decoded.
+ * Prompt 0 is there to warm up and is not counted.
  */
 #ifndef PL_CLI_BENCH_PREFILL_H
 #define PL_CLI_BENCH_PREFILL_H
@@ -79,6 +79,9 @@ bool pl_prefill_is_as_meant(const pl_prefill_scene_t *scene, int32_t request,
 typedef struct pl_prefill_figure {
     double ms[PL_PREFILL_KINDS]; /* of the slowest rank; of repeats the median
                                   */
+    double step_ms;              /* from a token to the next one; mean */
+    double handover_ms; /* of kind device, whose pages all go at once: from the
+                           first token until decode has it all; mean */
     int64_t hit_tokens[PL_PREFILL_KINDS]; /* of one request */
     int64_t rank_bytes;                   /* KV of a prompt on one rank: of the
                                              rank that has most */

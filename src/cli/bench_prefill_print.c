@@ -80,6 +80,8 @@ static void add_row(const pl_prefill_report_t *report,
         pl_table_cell(table, "%.2f", f->ms[kind]);
     }
     ratio_cell(table, f->ms[PL_PREFILL_HOST], f->ms[PL_PREFILL_COLD]);
+    pl_table_cell(table, "%.2f", f->handover_ms);
+    pl_table_cell(table, "%.2f", f->step_ms);
     pl_table_cell(table, "%.3f", 1e-6 * (double)f->rank_bytes);
     ratio_cell(table, f->ms[PL_PREFILL_COLD],
                other != NULL ? other->figure.ms[PL_PREFILL_COLD] : 0);
@@ -91,7 +93,8 @@ static pl_status_t print_times(const pl_prefill_report_t *report)
 {
     pl_table_t *table = pl_table_open(
         "context>,ranks>,ownership<,cold (ms)>,device (ms)>,host (ms)>,"
-        "host/cold>,KV a rank (MB)>,cold/replicated>,KV saved (x)>");
+        "host/cold>,handover (ms)>,next token (ms)>,KV a rank "
+        "(MB)>,cold/replicated>,KV saved (x)>");
     pl_status_t status;
 
     for (int32_t i = 0; i < report->n_rows; i++) {
@@ -213,6 +216,8 @@ static json_object *row_json(const pl_prefill_report_t *report,
             add(object, key, profile_json(f, kind));
         }
     }
+    pl_json_real(object, "handover_ms", f->handover_ms);
+    pl_json_real(object, "decode_ms", f->step_ms);
     pl_json_integer(object, "kv_rank_bytes", f->rank_bytes);
     if (other != NULL) {
         pl_json_real(object, "cold_to_replicated",

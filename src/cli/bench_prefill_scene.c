@@ -11,6 +11,9 @@
  * computes the last page once more. */
 enum { SPARE = 2 };
 
+/* Of decode, behind each first token. */
+enum { STEPS = 8 };
+
 /* ---- requests ---- */
 
 pl_prefill_kind_t pl_prefill_kind(const pl_prefill_scene_t *scene,
@@ -49,7 +52,7 @@ pl_status_t pl_prefill_scene_open(int32_t tokens, int32_t n_repeats,
     for (int32_t i = 0; i < n; i++) {
         scene->after[i]    = i - 1;
         scene->requests[i] = (pl_request_t){.input_tokens  = tokens,
-                                            .output_tokens = 1,
+                                            .output_tokens = 1 + STEPS,
                                             .line          = i + 1,
                                             .after         = &scene->after[i],
                                             .n_after       = i > 0 ? 1 : 0,

@@ -16,7 +16,14 @@ typedef struct watched {
     double began_s;          /* the tick before it was admitted ended */
     int64_t computed_before; /* tokens, then */
     double *seconds;         /* [n_requests] */
-    int64_t most_pages;      /* in a lane, at the first token of the first */
+    int64_t steps_before;    /* of decode, when the last tick ended */
+    int64_t steps_seen;      /* of the request whose first token came last */
+    double steps_s;          /* of those that count */
+    int64_t n_steps;
+    double token_s; /* the last first token came */
+    double handovers_s;
+    int64_t n_handovers;
+    int64_t most_pages; /* in a lane, at the first token of the first */
     pl_profile_t profiles[PL_PREFILL_KINDS]; /* sums */
 } watched_t;
 
@@ -89,6 +96,32 @@ static void begin_next(watched_t *watched, const pl_engine_t *engine)
     watched->began_s         = now_s();
 }
 
+/* A tick in which a request was decoded, and nothing else was done; before the
+ * first step decode took in its pages. */
+static void note_step(const pl_prefill_watch_t *watch, watched_t *watched,
+                      double now, const pl_engine_t *engine)
+{
+    int64_t n_steps = pl_engine_counters(engine)->decode_steps;
+    bool counts     = (watched->next > 0) &&
+                  (pl_prefill_prompt(watch->scene, watched->next - 1) > 0);
+
+    if (n_steps == watched->steps_before) {
+        return;
+    }
+    watched->steps_before = n_steps;
+    if (!counts) {
+        return;
+    }
+    if (watched->steps_seen++ > 0) {
+        watched->steps_s += now - watched->began_s;
+        watched->n_steps++;
+    } else if (pl_prefill_kind(watch->scene, watched->next - 1) ==
+               PL_PREFILL_DEVICE) {
+        watched->handovers_s += watched->began_s - watched->token_s;
+        watched->n_handovers++;
+    }
+}
+
 static void end_one(const pl_prefill_watch_t *watch, watched_t *watched,
                     const pl_engine_t *engine)
 {
@@ -104,6 +137,7 @@ static void end_one(const pl_prefill_watch_t *watch, watched_t *watched,
                  counts ? &watched->profiles[pl_prefill_kind(scene, request)]
                         : &unwanted);
     watched->next++;
+    watched->steps_seen = 0;
 }
 
 /* The tick that computes a prompt's last token ends with its first token on the
@@ -123,10 +157,12 @@ static void after_tick(void *context, int rank, const pl_engine_t *engine)
     computed =
         pl_engine_counters(engine)->prefill_tokens - watched->computed_before;
     if (record->admitted_tick < 0) {
+        note_step(watch, watched, now, engine);
         begin_next(watched, engine);
     } else if (computed + record->device_hit_tokens + record->host_hit_tokens >=
                record->prompt_tokens) {
         watched->seconds[watched->next] = now - watched->began_s;
+        watched->token_s                = now;
         end_one(watch, watched, engine);
         begin_next(watched, engine);
     }
@@ -209,6 +245,26 @@ static pl_status_t find_profiles(const pl_prefill_watch_t *watch,
     return PL_OK;
 }
 
+static double mean_ms(const uint64_t *words)
+{
+    return words[1] == 0 ? 0 : 1e-6 * (double)words[0] / (double)words[1];
+}
+
+/* Means of all ranks and steps. */
+static pl_status_t find_steps(const pl_prefill_watch_t *watch, pl_comm_t *comm,
+                              pl_prefill_figure_t *figure)
+{
+    const watched_t *mine = &watch->ranks[comm->rank];
+    uint64_t words[4]     = {
+            (uint64_t)(1e9 * mine->steps_s), (uint64_t)mine->n_steps,
+            (uint64_t)(1e9 * mine->handovers_s), (uint64_t)mine->n_handovers};
+
+    PL_TRY(pl_comm_sum(comm, words, 4));
+    figure->step_ms     = mean_ms(words);
+    figure->handover_ms = mean_ms(words + 2);
+    return PL_OK;
+}
+
 /* n_measured: requests whose first token was seen. */
 static void look_at_hits(const pl_prefill_watch_t *watch, int32_t n_measured,
                          const pl_engine_t *engine, pl_prefill_figure_t *figure)
@@ -250,6 +306,9 @@ static pl_status_t run_done(void *context, pl_comm_t *comm,
     }
     if (status == PL_OK) {
         status = find_profiles(watch, comm, &figure);
+    }
+    if (status == PL_OK) {
+        status = find_steps(watch, comm, &figure);
     }
     if (status == PL_OK) {
         find_medians(watch->scene, seconds, &figure);
@@ -307,8 +366,9 @@ pl_status_t pl_prefill_watch_open(const pl_prefill_scene_t *scene,
         pl_prefill_watch_close(watch);
         return PL_ERR_MEMORY;
     }
-    params->device       = (pl_device_source_t){open_device, watch};
-    params->observer     = (pl_tick_observer_t){after_tick, watch};
+    params->device = (pl_device_source_t){open_device, watch};
+    params->observer =
+        (pl_tick_observer_t){.tick = after_tick, .context = watch};
     params->done         = run_done;
     params->done_context = watch;
     *watch_p             = watch;

@@ -212,12 +212,22 @@ static int64_t mean_keys(int64_t n_before, int64_t n, int64_t most)
            n;
 }
 
+/* Rows of the busiest rank. */
+static int64_t busiest(const pl_costs_t *costs, int n_ranks, int64_t n_tokens)
+{
+    int64_t unit  = costs->page_tokens > 0 ? costs->page_tokens : 1;
+    int64_t pages = (n_tokens + unit - 1) / unit;
+    int64_t share = (pages + n_ranks - 1) / n_ranks * unit;
+
+    return share < n_tokens ? share : n_tokens;
+}
+
 int64_t pl_cost_chunk_ns(const pl_costs_t *costs, int n_ranks, int32_t n_before,
                          int32_t n_tokens, int64_t parts_ns[PL_COST_PARTS])
 {
     /* The busiest rank; context in the middle of the chunk. */
     int64_t view  = (int64_t)n_before + n_tokens;
-    int64_t share = (n_tokens + n_ranks - 1) / n_ranks;
+    int64_t share = busiest(costs, n_ranks, n_tokens);
     load_t load   = {.rows        = share,
                      .expert_rows = share * costs->prefill_ep,
                      .times       = share,
@@ -292,4 +302,9 @@ int64_t pl_cost_link_ns(const pl_costs_t *costs, pl_link_t link, int64_t bytes)
 {
     return costs->link_latency_ns[link] +
            bytes * 1000 / costs->link_bytes_per_us[link];
+}
+
+int64_t pl_cost_take_in_ns(const pl_costs_t *costs, int64_t n_tokens)
+{
+    return costs->take_in_ns + n_tokens * costs->take_in_ps / 1000;
 }

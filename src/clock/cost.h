@@ -73,12 +73,18 @@ typedef struct pl_costs {
      * decode_tp GPUs go from one of these each. */
     int32_t prefill_ep, decode_ep;
     int32_t decode_tp;    /* 0 is 1 */
+    int32_t page_tokens;  /* > 0: a chunk is shared out by whole pages of so
+                             many tokens; 0: row by row */
     int32_t ahead_layers; /* > 0: each of so many layers is materialized while
                              the one before computes; 0: first, then computed */
     /* Transfers to one home share its link fairly, and all ranks' bytes count:
      * the home's side is the narrow one.  Else, and on every other link, they
      * queue behind each other. */
     bool pd_shares;
+    /* What a home does itself to take in a transfer, for each and for each
+     * token of it: the tick in which it comes takes so much longer.  0: it goes
+     * on beside all else. */
+    int64_t take_in_ns, take_in_ps;
     int64_t link_latency_ns[PL_LINKS];
     int64_t link_bytes_per_us[PL_LINKS];
 } pl_costs_t;
@@ -109,6 +115,9 @@ int64_t pl_cost_decode_ns(const pl_costs_t *costs, int32_t n_running,
                           int64_t parts_ns[PL_COST_PARTS]);
 
 int64_t pl_cost_link_ns(const pl_costs_t *costs, pl_link_t link, int64_t bytes);
+
+/* A home takes a transfer of n_tokens in. */
+int64_t pl_cost_take_in_ns(const pl_costs_t *costs, int64_t n_tokens);
 
 /* Of n places of which each of `tries` draws takes one of its own at random,
  * the share that is taken by any, in 2^32nds: 1 - (1 - take/n)^tries.  n >= 1,

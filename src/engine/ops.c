@@ -268,6 +268,13 @@ pl_status_t pl_ops_start(pl_engine_t *engine, const pl_op_t *op, int64_t id,
     pending.due.word    = -1;
     pending.tick        = engine->tick;
     pending.shares      = -1;
+    pending.home        = -1;
+    if (link == PL_LINK_PD) {
+        pending.home       = op->home;
+        pending.take_in_ns = pl_cost_take_in_ns(&engine->config.costs,
+                                                (int64_t)op->n_pages *
+                                                    engine->config.page_tokens);
+    }
     if (engine->config.explore > 0) {
         uint64_t roll = pl_mix64(engine->config.seed ^ pl_mix64((uint64_t)id));
 
@@ -321,6 +328,26 @@ pl_status_t pl_ops_list_due(pl_engine_t *engine)
         PL_TRY(PL_ARRAY_PUSH(&engine->due, pending->due));
     }
     return PL_OK;
+}
+
+int64_t pl_ops_take_in_ns(const pl_engine_t *engine)
+{
+    int64_t longest = 0;
+
+    for (int32_t i = 0; i < engine->n_homes; i++) {
+        int64_t ns = 0;
+
+        for (size_t j = 0; j < engine->pending.n; j++) {
+            const pl_pending_t *pending = &engine->pending.items[j];
+
+            if (pending->applies_next &&
+                (pending->home == engine->homes[i].rank)) {
+                ns += pending->take_in_ns;
+            }
+        }
+        longest = ns > longest ? ns : longest;
+    }
+    return longest;
 }
 
 int64_t pl_ops_next_end(const pl_engine_t *engine)

@@ -111,15 +111,17 @@ typedef struct pl_home {
 typedef struct pl_pending {
     pl_due_t due;
     int64_t end_ns;
-    int64_t tick;      /* started in */
-    int32_t extra;     /* ticks still to pass (explore) */
-    int32_t shares;    /* the home whose link it shares; -1: it has its own */
-    int64_t left_ns;   /* then: on a link of its own it would need that */
-    bool applies_next; /* stands in the current plan's due list */
-    bool failed;       /* agreed with the plan it was due in */
-    uint64_t bad;      /* likewise, of a fetch: its pages that are not what was
-                          written */
-    uint64_t unread;   /* and those that could not be read */
+    int64_t tick;       /* started in */
+    int32_t extra;      /* ticks still to pass (explore) */
+    int32_t shares;     /* the home whose link it shares; -1: it has its own */
+    int64_t left_ns;    /* then: on a link of its own it would need that */
+    int32_t home;       /* of a transfer: its rank; else -1 */
+    int64_t take_in_ns; /* then: see clock/cost.h */
+    bool applies_next;  /* stands in the current plan's due list */
+    bool failed;        /* agreed with the plan it was due in */
+    uint64_t bad;       /* likewise, of a fetch: its pages that are not what was
+                           written */
+    uint64_t unread;    /* and those that could not be read */
 } pl_pending_t;
 
 struct pl_engine {
@@ -221,6 +223,8 @@ void pl_plan_clear(pl_engine_t *engine);
 PL_MUST_CHECK pl_status_t pl_plan_finish(pl_engine_t *engine);
 
 /* Start an asynchronous operation that keeps `link` busy for `bytes`. */
+/* What the longest home does to take in the transfers of the due list. */
+int64_t pl_ops_take_in_ns(const pl_engine_t *engine);
 PL_MUST_CHECK pl_status_t pl_ops_start(pl_engine_t *engine, const pl_op_t *op,
                                        int64_t id, pl_link_t link,
                                        int64_t bytes);

@@ -187,6 +187,7 @@ static pl_status_t pass_time(pl_engine_t *engine)
     if (engine->config.n_decode == 0) {
         both = chunk + decode;
     }
+    both += pl_ops_take_in_ns(engine);
     if (both == 0) {
         return jump(engine);
     }

@@ -101,7 +101,34 @@ static void read_profile(struct json_object *profile,
     }
 }
 
-/* Of `bench prefill`: the longest prompt and the shortest. */
+static void add_sample(const pl_measured_prompt_t *sample,
+                       pl_measured_t *measured)
+{
+    if (measured->n_samples < PL_MEASURED_SAMPLES) {
+        measured->samples[measured->n_samples++] = *sample;
+    }
+}
+
+/* The row's prompt once cold, and once as the device tier had most of it. */
+static void add_samples(struct json_object *row,
+                        const pl_measured_prompt_t *prompt,
+                        pl_measured_t *measured)
+{
+    pl_measured_prompt_t cold = *prompt;
+    pl_measured_prompt_t hit  = *prompt;
+
+    (void)read_rate(pl_json_find(row, "decode_ms"), 1e6, &cold.step_ns);
+    add_sample(&cold, measured);
+    if (read_count(row, "device_hit_tokens", &hit.hit_tokens) &&
+        (hit.hit_tokens < hit.tokens) &&
+        read_rate(pl_json_find(row, "device_ms"), 1e6, &hit.total_ns)) {
+        (void)read_rate(pl_json_find(row, "handover_ms"), 1e6,
+                        &hit.handover_ns);
+        add_sample(&hit, measured);
+    }
+}
+
+/* Of `bench prefill`: the longest prompt and the shortest, and all. */
 static bool read_rows(struct json_object *root, pl_measured_t *measured)
 {
     struct json_object *rows    = pl_json_find(root, "rows");
@@ -116,6 +143,9 @@ static bool read_rows(struct json_object *root, pl_measured_t *measured)
         read_count(root, "layers", &common.layers)) {
         n = json_object_array_length(rows);
     }
+    if ((n > 0) && !read_count(root, "page_size", &common.page_tokens)) {
+        common.page_tokens = 0;
+    }
     for (size_t i = 0; i < n; i++) {
         struct json_object *row     = json_object_array_get_idx(rows, i);
         pl_measured_prompt_t prompt = common;
@@ -125,6 +155,7 @@ static bool read_rows(struct json_object *root, pl_measured_t *measured)
             !read_rate(pl_json_find(row, "cold_ms"), 1e6, &prompt.total_ns)) {
             continue;
         }
+        add_samples(row, &prompt, measured);
         if (!found || (prompt.tokens < measured->shorter.tokens)) {
             measured->shorter = prompt;
         }

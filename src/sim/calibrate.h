@@ -14,11 +14,12 @@
  *   load_gbs, backup_gbs      host <-> device
  *   peer_gbs; the last of "sizes"' busbw_gb_s    between devices of a node
  *   tier_read_mb_s, tier_write_mb_s              storage
- *   "rows" of `bench prefill`: of the longest prompt that is not replicated the
- *   whole time and, of a GPU, where it went (cold_ms, cold_profile_ms); of the
- *   shortest the whole time
- *   fit of `sim --validate --fit`: what prefill and decode take beside what is
- *   reckoned, and of which requests that was found (docs/sim.md)
+ *   "rows" of `bench prefill` that are not replicated: the whole time, cold and
+ *   from the device tier (cold_ms, device_ms, device_hit_tokens); to the next
+ *   token (decode_ms), and until decode can begin (handover_ms); of the longest
+ * on a GPU, where the time of the cold one went (cold_profile_ms).  64 times at
+ * most fit of `sim --validate --fit`: what prefill and decode take beside what
+ * is reckoned, and of which requests that was found (docs/sim.md)
  */
 #ifndef PL_SIM_CALIBRATE_H
 #define PL_SIM_CALIBRATE_H
@@ -31,12 +32,19 @@
 
 #include "clock/cost.h"
 
-/* A cold prompt in the runtime: tokens 0 means that none was measured. */
+/* A prompt in the runtime: tokens 0 means that none was measured. */
 typedef struct pl_measured_prompt {
-    int32_t tokens, ranks, chunk_tokens, layers;
+    int32_t tokens, hit_tokens; /* of these, those that were not computed */
+    int32_t ranks, chunk_tokens, layers;
+    int32_t page_tokens; /* 0: not told */
     int64_t total_ns;
+    /* Then, until decode has all that is not on it: of one that was hit, all.
+     * And from one token to the next.  0: not measured. */
+    int64_t handover_ns, step_ns;
     int64_t part_ns[PL_COST_PARTS]; /* all 0: not told apart */
 } pl_measured_prompt_t;
+
+enum { PL_MEASURED_SAMPLES = 64 };
 
 /* Found by holding simulations against measured requests.  Millionths 0: it was
  * not. */
@@ -58,7 +66,10 @@ typedef struct pl_measured {
     int64_t product, expert, index, attend_fp8, attend_bf16;
     int64_t memory, near, load, backup, fetch, store;
     int64_t topk_ps;                      /* per row and 1,024 scores */
-    pl_measured_prompt_t prompt, shorter; /* the longest, and the shortest */
+    pl_measured_prompt_t prompt, shorter; /* the longest cold one, and the
+                                             shortest */
+    pl_measured_prompt_t samples[PL_MEASURED_SAMPLES]; /* cold and not */
+    int32_t n_samples;
     pl_fit_t fit;
 } pl_measured_t;
 

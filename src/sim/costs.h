@@ -38,6 +38,7 @@ typedef struct pl_costs_params {
     int32_t decode_tp;             /* GPUs of a home, >= 1; with D = 0: 1 */
     int32_t draft_tokens;          /* K of multi-token prediction; 0: none */
     pl_ownership_kind_t ownership; /* of the prefill ranks */
+    int32_t page_tokens;           /* as the runtime has them */
     bool ahead;                    /* see pl_costs_t */
     pl_kv_dtype_t kv_dtype;        /* of the cache */
     pl_dtype_t weight_dtype;       /* PL_BF16 or PL_F8_E4M3 */

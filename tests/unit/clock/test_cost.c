@@ -41,6 +41,31 @@ START_TEST(the_fixed_table_stays)
     }
     ck_assert_int_eq(pl_cost_link_ns(&costs, PL_LINK_H2D, 5500000), 120000);
     ck_assert(!costs.pd_shares);
+    ck_assert_int_eq(pl_cost_take_in_ns(&costs, 1000), 0);
+}
+END_TEST
+
+/* By pages: the busiest of ranks has whole ones, but for the last. */
+START_TEST(pages_are_shared_out_whole)
+{
+    pl_costs_t costs = {.page_tokens = 64};
+
+    costs.prefill[PL_COST_PROJECT].row_ps = 1000;
+    ck_assert_int_eq(pl_cost_chunk_ns(&costs, 2, 0, 64, NULL), 64);
+    ck_assert_int_eq(pl_cost_chunk_ns(&costs, 2, 0, 10, NULL), 10);
+    ck_assert_int_eq(pl_cost_chunk_ns(&costs, 2, 0, 65, NULL), 64);
+    ck_assert_int_eq(pl_cost_chunk_ns(&costs, 2, 0, 192, NULL), 128);
+    ck_assert_int_eq(pl_cost_chunk_ns(&costs, 3, 0, 192, NULL), 64);
+    costs.page_tokens = 0;
+    ck_assert_int_eq(pl_cost_chunk_ns(&costs, 2, 0, 192, NULL), 96);
+}
+END_TEST
+
+START_TEST(a_transfer_is_taken_in)
+{
+    pl_costs_t costs = {.take_in_ns = 5, .take_in_ps = 2500};
+
+    ck_assert_int_eq(pl_cost_take_in_ns(&costs, 100), 255);
 }
 END_TEST
 
@@ -205,6 +230,8 @@ static TCase *all(void)
     TCase *tcase = tcase_create("cost");
 
     tcase_add_test(tcase, the_fixed_table_stays);
+    tcase_add_test(tcase, pages_are_shared_out_whole);
+    tcase_add_test(tcase, a_transfer_is_taken_in);
     tcase_add_test(tcase, parts_are_what_they_say);
     tcase_add_test(tcase, rows_attend_to_what_there_is);
     tcase_add_test(tcase, experts_are_taken_at_random);

@@ -283,6 +283,95 @@ START_TEST(a_measured_prompt_scales_its_parts)
 }
 END_TEST
 
+/* A runtime that takes another share of each kind of part: what a bench says of
+ * a few lengths tells all of it, on ranks that share out pages. */
+enum { CP = 2, PAGE = 64, CHUNK = 512 };
+
+static pl_costs_t strange_costs(void)
+{
+    pl_costs_t costs = derive();
+
+    for (int i = 0; i < PL_COST_PARTS; i++) {
+        costs.prefill[i].floor_ns = 0;
+        costs.decode[i]           = (pl_cost_rate_t){0};
+    }
+    costs.page_tokens = PAGE;
+    costs.take_in_ns  = 300000;
+    costs.take_in_ps  = 2000000;
+    costs.prefill[PL_COST_LAUNCH].step_ns *= 3;
+    costs.prefill[PL_COST_PROJECT].row_ps *= 40;
+    costs.prefill[PL_COST_EXPERT].row_ps *= 40;
+    costs.prefill[PL_COST_ATTEND].key_ps *= 90;
+    costs.prefill[PL_COST_INDEX].context_ps *= 700;
+    costs.prefill[PL_COST_TOPK].context_ps *= 700;
+    costs.prefill[PL_COST_MATERIALIZE].step_ns *= 20;
+    costs.prefill[PL_COST_MATERIALIZE].view_ps *= 20;
+    costs.decode[PL_COST_PROJECT].row_ps   = 900000000;
+    costs.decode[PL_COST_INDEX].context_ps = 50000000;
+    return costs;
+}
+
+static double ms_of(const pl_costs_t *costs, int32_t hit, int32_t tokens)
+{
+    int32_t n  = (tokens - hit + CHUNK - 1) / CHUNK;
+    int64_t ns = pl_cost_prompt_ns(costs, CP, CHUNK, hit, tokens) +
+                 (n > 2 ? (n - 2) * pl_cost_take_in_ns(costs, CHUNK) : 0);
+
+    return 1e-6 * (double)ns;
+}
+
+static void write_bench(const pl_costs_t *costs, char *text, size_t room)
+{
+    static const int32_t TOKENS[] = {128, 512, 2048, 4096, 16384};
+    size_t at                     = (size_t)snprintf(text, room,
+                                                     "{\"ranks\": %d, \"chunk\": %d, \"layers\": "
+                                                                         "78, \"page_size\": %d, \"rows\": [",
+                                                     CP, CHUNK, PAGE);
+
+    for (int i = 0; i < 5; i++) {
+        int32_t hit = TOKENS[i] - PAGE;
+
+        at += (size_t)snprintf(
+            text + at, room - at,
+            "%s{\"context\": %d, \"cold_ms\": %.6f, \"device_ms\": %.6f, "
+            "\"device_hit_tokens\": %d, \"decode_ms\": %.6f, "
+            "\"handover_ms\": %.6f}",
+            i > 0 ? ", " : "", TOKENS[i], ms_of(costs, 0, TOKENS[i]),
+            ms_of(costs, hit, TOKENS[i]), hit,
+            1e-6 * (double)pl_cost_decode_ns(costs, 1, TOKENS[i], NULL),
+            1e-6 * (double)pl_cost_take_in_ns(costs, TOKENS[i]));
+    }
+    (void)snprintf(text + at, room - at, "]}");
+}
+
+START_TEST(a_few_lengths_tell_all_parts)
+{
+    static pl_measured_t measured;
+    pl_costs_t strange, found;
+    char text[2048];
+
+    prepare("GLM-5.2", "H200", CP);
+    RIG.params.prefill_ep  = 1;
+    RIG.params.page_tokens = PAGE;
+    strange                = strange_costs();
+    write_bench(&strange, text, sizeof(text));
+    ck_assert_int_eq(parse(text, &measured), PL_OK);
+    ck_assert_int_eq(measured.n_samples, 10);
+    RIG.params.measured = &measured;
+    found               = derive();
+    for (int32_t tokens = 100; tokens < 30000; tokens = tokens * 7 / 5) {
+        WITHIN(ms_of(&found, 0, tokens), ms_of(&strange, 0, tokens), 1.01);
+        WITHIN(ms_of(&found, tokens / 2, tokens),
+               ms_of(&strange, tokens / 2, tokens), 1.01);
+        WITHIN((double)pl_cost_take_in_ns(&found, tokens),
+               (double)pl_cost_take_in_ns(&strange, tokens), 1.001);
+        /* one after the other, up to context that goes by 1,024 */
+        WITHIN((double)pl_cost_decode_ns(&found, 5, 5 * 4096, NULL),
+               5.0 * (double)pl_cost_decode_ns(&strange, 1, 4096, NULL), 1.1);
+    }
+}
+END_TEST
+
 START_TEST(what_is_no_measurement_is_refused)
 {
     static const char *const BAD[] = {"",
@@ -378,6 +467,7 @@ static TCase *all(void)
     tcase_add_test(tcase, what_was_measured_wins);
     tcase_add_test(tcase, two_lengths_tell_context_from_the_rest);
     tcase_add_test(tcase, a_measured_prompt_scales_its_parts);
+    tcase_add_test(tcase, a_few_lengths_tell_all_parts);
     tcase_add_test(tcase, what_is_no_measurement_is_refused);
     tcase_add_test(tcase, a_fit_scales_all_parts);
     tcase_add_test(tcase, limits_are_read);
