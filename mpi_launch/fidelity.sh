@@ -9,6 +9,8 @@
 #   --model M       a folder with weights (default examples/glm-tiny), or a name
 #                   such as GLM-5: then --layers of it, with random weights
 #   --layers N      default 4
+#   --repeat N      so many runs, with a measurement before, between and after
+#                   (default 1)
 #   --out DIR       what was measured and run (default fidelity.out)
 #
 # For each N: `bench prefill` measures single prompts on N ranks, `run` plays a
@@ -25,6 +27,7 @@ ranks="1 2"
 decode=0
 model=$root/examples/glm-tiny
 layers=4
+repeat=1
 out=fidelity.out
 
 usage() {
@@ -41,6 +44,7 @@ while [ $# -gt 0 ]; do
     --decode-ranks) decode=$2 ;;
     --model) model=$2 ;;
     --layers) layers=$2 ;;
+    --repeat) repeat=$2 ;;
     --out) out=$2 ;;
     *) usage "unknown option $1" ;;
     esac
@@ -97,29 +101,23 @@ measure() {
         --contexts $contexts --repeat 3 --json
 }
 
-for n in $ranks; do
-    name=${device}_$n
-    cal=$out/bench_$name.json
-    snapshot=$out/run_$name.h5
+run() {
     # shellcheck disable=SC2086
-    {
-        measure "$n" >"$cal"
-        "$program" run $common $weights $planned --device "$device" \
-            --calibrate "$cal" --ranks $((n + decode)) \
-            --decode-ranks "$decode" --trace "$out/trace.jsonl" \
-            --verify off --snapshot "$snapshot" >"$out/run_$name.txt" 2>&1
-        measure "$n" >>"$cal"
-        "$program" sim $common $planned --calibrate "$cal" --cp "$n" \
-            --decode-ranks "$decode" --trace "$out/trace.jsonl" \
-            --validate "$snapshot" --json >"$out/validate_$name.json"
-    } || {
-        cat "$out/run_$name.txt" >&2
+    "$program" run $common $weights $planned --device "$device" \
+        --calibrate "$cal" --ranks $((n + decode)) --decode-ranks "$decode" \
+        --trace "$out/trace.jsonl" --verify off --snapshot "$1.h5" \
+        >"$1.txt" 2>&1 || {
+        cat "$1.txt" >&2
         exit 1
     }
-done
-for n in $ranks; do
-    python3 - "$device, $n + $decode ranks" \
-        "$out/validate_${device}_$n.json" <<'PYTHON'
+}
+
+validate() {
+    # shellcheck disable=SC2086
+    "$program" sim $common $planned --calibrate "$cal" --cp "$n" \
+        --decode-ranks "$decode" --trace "$out/trace.jsonl" \
+        --validate "$1.h5" --json >"$1.json"
+    python3 - "$device, $n + $decode ranks" "$1.json" <<'PYTHON'
 import json
 import sys
 
@@ -133,4 +131,16 @@ for name in "ttft", "tpot", "e2el":
                 f"{found.get(f'{name}_r', 0):.3f}")
 print("; ".join(line))
 PYTHON
+}
+
+for n in $ranks; do
+    cal=$out/bench_${device}_$n+$decode.json
+    measure "$n" >"$cal"
+    for i in $(seq "$repeat"); do
+        run "$out/run_${device}_$n+${decode}_$i"
+        measure "$n" >>"$cal"
+    done
+    for i in $(seq "$repeat"); do
+        validate "$out/run_${device}_$n+${decode}_$i"
+    done
 done
