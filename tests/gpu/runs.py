@@ -125,7 +125,7 @@ def stamp_places(gpus):
     """Name, C, D, arguments, processes."""
     yield "C=1", 1, 0, [], 0
     yield "C=4 peer", 4, 0, PEER, 0
-    yield "C=4 peer, page 16", 4, 0, [*PEER, "--page-size", 16], 0
+    yield "C=4 peer, page 8", 4, 0, [*PEER, "--page-size", 8], 0
     yield "C=4 D=1 peer, processes", 4, 1, PEER, 5
     yield "C=3 replicated", 3, 0, [*PEER, "--ownership", "replicated"], 0
     yield "C=4 peer, write_back", 4, 0, \
@@ -140,9 +140,10 @@ def stamp_places(gpus):
 
 
 def stamp_lanes(c, d, arguments):
-    """Pools for the same total, in pages of 64 tokens or smaller ones."""
-    size = 64 // (arguments[arguments.index("--page-size") + 1]
-                  if "--page-size" in arguments else 64)
+    """Pools for the same total, in pages of pl.SMALL or smaller ones."""
+    page = int(pl.SMALL[pl.SMALL.index("--page-size") + 1])
+    size = page // (arguments[arguments.index("--page-size") + 1]
+                    if "--page-size" in arguments else page)
     lanes = 1 if "replicated" in arguments else c
     return ["--ranks", c + d, "--decode-ranks", d,
             "--device-pages", POOLS[0] * size // lanes + 2,
