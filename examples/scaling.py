@@ -36,7 +36,7 @@ def print_table(rows):
               f"| {row['device_ms']:.1f} | {row['host_ms']:.1f} | "
               f"{row['host_ms'] / row['cold_ms']:.3f} | "
               f"{beside if beside == '' else format(beside, '.3f')} | "
-              f"{row['kv_rank_bytes'] / 1e6:.1f} |")
+              f"{row['kv_rank_bytes'] / 1e6:.3f} |")
 
 
 def column(rows, context, ownership, member):

@@ -56,6 +56,31 @@ class Examples(pl.Case):
     def path(self, name):
         return os.path.join(self.folder.name, name)
 
+    def test_scaling(self):
+        """The bench's own output, of one rank and of two, as a table and drawn."""
+        files = []
+        for ranks in (1, 2):
+            run = pl.Run(self.program, "prefill", "--model",
+                         os.path.join(pl.ROOT, "examples", "glm-tiny"),
+                         "--contexts", "128", "--chunk", "64", "--page-size",
+                         "16", "--repeat", "2", "--ranks", ranks,
+                         "--ownership", "both", "--json", verb="bench")
+            self.assertEqual(run.status, 0, str(run))
+            files.append(self.path(f"prefill_{ranks}.json"))
+            with open(files[-1], "wb") as file:
+                file.write(run.stdout)
+        rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in
+                self.script("../scaling.py", "json", *files).splitlines()]
+        self.assertEqual([row[:3] for row in rows[2:]], [
+            ["128", ranks, ownership] for ranks in "12"
+            for ownership in ("replicated", "zigzag")])
+        kept = [float(row[-1]) for row in rows[2:]]
+        self.assertEqual(kept[0], kept[2])
+        self.assertLess(kept[3], kept[1])
+        plot = self.path("scaling.svg")
+        self.script("../scaling.py", "matplotlib", *files, "--plot", plot)
+        self.assertGreater(os.path.getsize(plot), 1000)
+
     def test_h5py(self):
         for file in self.files.values():
             snapshot = pl.Snapshot(file)
