@@ -31,8 +31,8 @@ const char *pl_router_words(pl_router_t router)
 /* ---- opening ---- */
 
 /* So that what they carry in a nanosecond, times those that share it, is an
- * int64. */
-#define MOST_BYTES_PER_US INT64_C(1000000000000)
+ * int64.  Options can say less: 4,096 GPUs of a home, 1,000,000 GB/s each. */
+#define MOST_BYTES_PER_US INT64_C(10000000000000)
 
 static bool is_rate(int64_t bytes_per_us)
 {

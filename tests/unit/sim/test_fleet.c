@@ -514,6 +514,22 @@ START_TEST(what_cannot_be_is_refused)
 }
 END_TEST
 
+/* A home of 4,096 GPUs at 1,000,000 GB/s each, as options allow. */
+START_TEST(the_fastest_links_are_reckoned)
+{
+    rig_t *rig = rig_make(1, 1);
+
+    rig->params.send_bytes_per_us    = INT64_C(127) * 1000000000;
+    rig->params.receive_bytes_per_us = INT64_C(4096) * 1000000000;
+    rig_add(rig, 0, A_PAGES, 1);
+    rig_run(rig);
+    ck_assert_int_eq(rig_record(rig, 0)->decode_ns,
+                     rig_prefill_ns(rig, A_PAGES) + RIG_LATENCY_NS +
+                         (A_PAGES * INT64_C(450000) + 126999) / 127000);
+    rig_free(rig);
+}
+END_TEST
+
 START_TEST(no_requests_take_no_time)
 {
     rig_t *rig = rig_make(2, 2);
@@ -546,6 +562,7 @@ TCase *fleet_case(void)
     tcase_add_test(tcase, who_no_longer_fits_fails);
     tcase_add_test(tcase, turns_come_when_those_before_have_ended);
     tcase_add_test(tcase, what_cannot_be_is_refused);
+    tcase_add_test(tcase, the_fastest_links_are_reckoned);
     tcase_add_test(tcase, no_requests_take_no_time);
     return tcase;
 }
