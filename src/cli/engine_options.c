@@ -30,6 +30,7 @@ pl_engine_config_t pl_cli_engine_config(const pl_options_t *o)
                                   .loses_kv          = o->mtp_kv == PL_OPT_MTP_LOST},
     };
 
+    config.costs.draft_tokens = o->mtp_tokens;
     return config;
 }
 

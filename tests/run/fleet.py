@@ -156,6 +156,10 @@ class Fleet(Base):
                         said["2:0.8"]["mean_tpot_ms"])
         self.assertLess(said["2:0.8"]["mean_tpot_ms"], usual["mean_tpot_ms"])
         self.assertLess(usual["mean_tpot_ms"], said["1:0"]["mean_tpot_ms"])
+        # the fixed table knows rows, kept or not
+        plain = (*TRACE, "--prefill", "2x8", "--decode", "1x8")
+        self.assertLess(self.json(*plain)["mean_tpot_ms"],
+                        self.json(*plain, "--mtp", "1:0")["mean_tpot_ms"])
         # of two drafts 0.8 + 0.8 * 0.8 are right; without the prompt's KV less
         rate, less = (one["spec_decode_accepted_tokens"] /
                       one["spec_decode_draft_tokens"]
