@@ -114,6 +114,28 @@ END_TEST
 
 /* Every rank moves its layers of all pages, the busiest 300 of 450 MB; where a
  * home's link is shared, the layers of all ranks come over it. */
+/* A home that takes a transfer in itself: the tick in which it comes takes so
+ * much longer, and decode begins so much later. */
+START_TEST(taking_in_takes_a_tick_longer)
+{
+    static const int32_t pages[] = {40};
+    drive_params_t params        = link_scene(true);
+    rig_t rig;
+    int64_t before, sent;
+
+    run_scene(&rig, params, pages, 1, 3);
+    before = arrived(&rig, 0);
+    sent   = rig.sent_ns[0];
+    pl_engine_close(rig.engine);
+    params.config.costs.take_in_ns = 1000;
+    params.config.costs.take_in_ps = 2000000;
+    run_scene(&rig, params, pages, 1, 3);
+    ck_assert_int_eq(rig.sent_ns[0], sent);
+    ck_assert_int_eq(arrived(&rig, 0), before + 1000 + 160 * INT64_C(2000));
+    pl_engine_close(rig.engine);
+}
+END_TEST
+
 START_TEST(ranks_move_their_layers)
 {
     static const int32_t pages[] = {40, 4};
@@ -196,6 +218,7 @@ TCase *links_case(void)
     TCase *tcase = tcase_create("links");
 
     tcase_add_test(tcase, transfers_to_one_home_share_its_link);
+    tcase_add_test(tcase, taking_in_takes_a_tick_longer);
     tcase_add_test(tcase, ranks_move_their_layers);
     tcase_add_test(tcase, a_shared_link_loses_no_time);
     tcase_add_test(tcase, gaps_add_up);
