@@ -164,6 +164,7 @@ bench_prefill() {
     for n in $(ranks_alone) 4 8; do
         comm=auto
         [ "$n" -le "$gpus" ] || comm=peer
+        [ "$n" -le $((gpus * 4)) ] || continue # their weights would not fit
         [ ! -e "$out/prefill_$n.json" ] || continue
         step "prefill_$n" "$program" bench prefill --device cuda \
             --comm "$comm" --ranks "$n" --model GLM-5 --weights random:1 \
