@@ -46,6 +46,17 @@ static bool bad(layer_t *layer, pl_status_t status, const char *format, ...)
     return false;
 }
 
+pl_option_result_t pl_option_bad(pl_status_t status, const char *format, ...)
+{
+    pl_option_result_t result = {PL_OPTION_BAD, status, ""};
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(result.message, sizeof(result.message), format, arguments);
+    va_end(arguments);
+    return result;
+}
+
 static bool out_of_memory(layer_t *layer)
 {
     return bad(layer, PL_ERR_MEMORY, "out of memory while reading options");

@@ -23,6 +23,8 @@
 
 #include <pagelane/status.h>
 
+#include "base/text.h"
+
 /* Kind of a value, and the member that holds it. */
 typedef enum pl_option_kind {
     PL_OPTION_FLAG,      /* bool; a bare --name means true */
@@ -97,6 +99,10 @@ typedef struct pl_option_result {
                            PL_ERR_MEMORY; else PL_OK */
     char message[512];  /* of BAD; of OKAY a warning, or "" */
 } pl_option_result_t;
+
+/* BAD, with that message, cut to its room. */
+pl_option_result_t pl_option_bad(pl_status_t status, const char *format, ...)
+    PL_TEXT_FORMAT(2, 3);
 
 /* What was no option: borrowed from argv. */
 typedef struct pl_option_words {

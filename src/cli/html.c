@@ -1,3 +1,4 @@
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,15 +120,20 @@ void pl_html_tile(pl_html_t *page, const char *name, const char *value,
 }
 
 void pl_html_advice(pl_html_t *page, pl_html_weight_t weight, const char *title,
-                    const char *text)
+                    const char *format, ...)
 {
-    page_words_t words;
+    pl_text_t text     = {0};
+    page_words_t words = {.weight = weight};
+    va_list arguments;
 
     if (page == NULL) {
         return;
     }
-    words = (page_words_t){
-        .name = keep(page, title), .value = keep(page, text), .weight = weight};
+    va_start(arguments, format);
+    pl_text_add_list(&text, format, arguments);
+    va_end(arguments);
+    words.name = keep(page, title);
+    note(page, pl_text_take(&text, &words.value));
     if (PL_ARRAY_PUSH(&page->advice, words) != PL_OK) {
         free_words(&words);
         note(page, PL_ERR_MEMORY);

@@ -46,7 +46,7 @@ typedef enum pl_html_weight {
 } pl_html_weight_t;
 
 void pl_html_advice(pl_html_t *page, pl_html_weight_t weight, const char *title,
-                    const char *text);
+                    const char *format, ...) PL_TEXT_FORMAT(4, 5);
 
 /* How a section's table is drawn. */
 typedef enum pl_html_chart {

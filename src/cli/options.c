@@ -12,41 +12,37 @@
 
 enum { LARGEST_CONFIG = 1 << 20 };
 
-static pl_option_result_t bad(pl_status_t status, const char *what,
-                              const char *file, const char *why)
+static pl_option_result_t bad_config(pl_status_t status, const char *file,
+                                     const char *why)
 {
-    pl_option_result_t result = {PL_OPTION_BAD, status, ""};
-
-    (void)snprintf(result.message, sizeof(result.message), "%s%.200s: %s", what,
-                   file, why);
-    return result;
+    return pl_option_bad(status, "option --config: cannot read %.200s: %s",
+                         file, why);
 }
 
 /* The whole file as a string; the caller frees it. */
 static pl_option_result_t read_config(const char *path, char **text_p)
 {
-    static const char OPTION[] = "option --config: cannot read ";
-    pl_option_result_t result  = {0};
-    FILE *file                 = fopen(path, "rb");
-    char *text                 = NULL;
+    pl_option_result_t result = {0};
+    FILE *file                = fopen(path, "rb");
+    char *text                = NULL;
     size_t n;
 
     if (file == NULL) {
-        return bad(PL_ERR_INPUT, OPTION, path, strerror(errno));
+        return bad_config(PL_ERR_INPUT, path, strerror(errno));
     }
     text = malloc(LARGEST_CONFIG + 1);
     if (text == NULL) {
-        result = bad(PL_ERR_MEMORY, OPTION, path, "out of memory");
+        result = bad_config(PL_ERR_MEMORY, path, "out of memory");
         goto close_file;
     }
     n = fread(text, 1, LARGEST_CONFIG + 1, file);
     if (ferror(file)) {
-        result = bad(PL_ERR_INPUT, OPTION, path, strerror(errno));
+        result = bad_config(PL_ERR_INPUT, path, strerror(errno));
         goto free_text;
     }
     if ((n > LARGEST_CONFIG) || (memchr(text, '\0', n) != NULL)) {
         result =
-            bad(PL_ERR_INPUT, OPTION, path, "expected a text of at most 1 MiB");
+            bad_config(PL_ERR_INPUT, path, "expected a text of at most 1 MiB");
         goto free_text;
     }
     text[n] = '\0';
@@ -104,7 +100,7 @@ pl_option_result_t pl_options_load(uint32_t verb, int argc,
     }
     path = strdup(options->config);
     if (path == NULL) {
-        return bad(PL_ERR_MEMORY, "", "options", "out of memory");
+        return pl_option_bad(PL_ERR_MEMORY, "options: out of memory");
     }
     result = read_config(path, &text);
     if (result.verdict == PL_OPTION_OKAY) {

@@ -1,6 +1,5 @@
 /* What limits a run, and what to change: each with its numbers. */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,21 +10,6 @@ enum { TEXT_BYTES = 640 };
 static double ms(int64_t ns)
 {
     return (double)ns / 1e6;
-}
-
-static void say(pl_html_t *page, pl_html_weight_t weight, const char *title,
-                const char *format, ...) PL_TEXT_FORMAT(4, 5);
-
-static void say(pl_html_t *page, pl_html_weight_t weight, const char *title,
-                const char *format, ...)
-{
-    char text[TEXT_BYTES];
-    va_list arguments;
-
-    va_start(arguments, format);
-    (void)vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    pl_html_advice(page, weight, title, text);
 }
 
 /* ---- the headline ---- */
@@ -155,19 +139,21 @@ static void about_requests(pl_html_t *page, const pl_report_data_t *data)
     const pl_metrics_t *m = &data->metrics;
 
     if (m->n_failed > 0) {
-        say(page, PL_HTML_WARNING, "Requests failed.",
+        pl_html_advice(
+            page, PL_HTML_WARNING, "Requests failed.",
             "%" PRId64 " of %" PRId64
             " were recorded as failed and count in nothing else here.",
             m->n_failed, m->n_requests);
     }
     if (m->n_unfinished > 0) {
-        say(page, PL_HTML_NOTE, "The run had not ended.",
-            "%" PRId64 " of %" PRId64
-            " requests had not finished when the file was written.",
-            m->n_unfinished, m->n_requests);
+        pl_html_advice(page, PL_HTML_NOTE, "The run had not ended.",
+                       "%" PRId64 " of %" PRId64
+                       " requests had not finished when the file was written.",
+                       m->n_unfinished, m->n_requests);
     }
     if (pl_report_begin_alike(data)) {
-        say(page, PL_HTML_WARNING, "All requests share one first page.",
+        pl_html_advice(
+            page, PL_HTML_WARNING, "All requests share one first page.",
             "Each of the %" PRId32
             " prompts begins with a page of one before it, as with one system "
             "prompt. Routing by best prefix would send all of them to one "
@@ -184,7 +170,8 @@ static void about_cache(pl_html_t *page, const pl_report_data_t *data)
     int64_t all           = prompt_pages(data);
 
     if (lost * 50 > all) {
-        say(page, PL_HTML_ADVICE, "Pages were evicted and then needed.",
+        pl_html_advice(
+            page, PL_HTML_ADVICE, "Pages were evicted and then needed.",
             "%" PRId64 " of %" PRId64
             " prompt pages (%.2f %%) had been held before: with room for them "
             "the hit rate could rise by up to that much. Raise `--host-pages` "
@@ -192,22 +179,24 @@ static void about_cache(pl_html_t *page, const pl_report_data_t *data)
             lost, all, pl_report_percent(lost, all));
     }
     if (lane > 0) {
-        say(page, PL_HTML_ADVICE, "Hits were given up for want of a lane.",
+        pl_html_advice(
+            page, PL_HTML_ADVICE, "Hits were given up for want of a lane.",
             "%" PRId64 " pages were held, but their owner's lane had no room "
             "(%" PRId64 " hits cut). Try `--evict lane-aware`, or more "
             "`--device-pages`.",
             lane, pl_report_number(data, "engine", "hit_cuts"));
     }
     if (m->miss_pages[PL_MISS_STORAGE] * 100 > all) {
-        say(page, PL_HTML_ADVICE, "Storage was too slow.",
-            "%" PRId64 " pages on storage were not brought in time: "
-            "`--prefetch-policy wait_complete` waits for them.",
-            m->miss_pages[PL_MISS_STORAGE]);
+        pl_html_advice(page, PL_HTML_ADVICE, "Storage was too slow.",
+                       "%" PRId64 " pages on storage were not brought in time: "
+                       "`--prefetch-policy wait_complete` waits for them.",
+                       m->miss_pages[PL_MISS_STORAGE]);
     }
     if (m->miss_pages[PL_MISS_FAILED] > 0) {
-        say(page, PL_HTML_WARNING, "Copies failed.",
-            "%" PRId64 " pages were missed because a copy failed or was bad.",
-            m->miss_pages[PL_MISS_FAILED]);
+        pl_html_advice(page, PL_HTML_WARNING, "Copies failed.",
+                       "%" PRId64
+                       " pages were missed because a copy failed or was bad.",
+                       m->miss_pages[PL_MISS_FAILED]);
     }
 }
 
@@ -218,24 +207,28 @@ static void about_tiers(pl_html_t *page, const pl_report_data_t *data)
     int64_t host_hit = data->metrics.host_hit_tokens;
 
     if (host == 0) {
-        say(page, PL_HTML_NOTE, "There is no host tier.",
+        pl_html_advice(
+            page, PL_HTML_NOTE, "There is no host tier.",
             "What leaves the device is lost. `--host-pages` keeps it.");
     } else if (host < device) {
-        say(page, PL_HTML_WARNING, "The host tier is smaller than the device.",
+        pl_html_advice(
+            page, PL_HTML_WARNING, "The host tier is smaller than the device.",
             "%" PRId64 " pages a lane against %" PRId64
             ": what is copied there is mostly what the device still holds, so "
             "it hit %" PRId64 " tokens. Make it larger than the device tier, "
             "or leave it out.",
             host, device, host_hit);
     } else if ((host_hit == 0) && data->lanes.used[PL_REPORT_HOST]) {
-        say(page, PL_HTML_NOTE, "The host tier hit nothing.",
-            "%" PRId64 " pages were copied there and none came back.",
-            pl_report_number(data, "cache", "backup_pages"));
+        pl_html_advice(page, PL_HTML_NOTE, "The host tier hit nothing.",
+                       "%" PRId64
+                       " pages were copied there and none came back.",
+                       pl_report_number(data, "cache", "backup_pages"));
     }
     if (pl_report_number(data, "cache", "backups_skipped") > 0) {
-        say(page, PL_HTML_ADVICE, "Backups were skipped.",
-            "%" PRId64 " found no room on the host: raise `--host-pages`.",
-            pl_report_number(data, "cache", "backups_skipped"));
+        pl_html_advice(page, PL_HTML_ADVICE, "Backups were skipped.",
+                       "%" PRId64
+                       " found no room on the host: raise `--host-pages`.",
+                       pl_report_number(data, "cache", "backups_skipped"));
     }
 }
 
@@ -289,7 +282,8 @@ static void about_lanes(pl_html_t *page, const pl_report_data_t *data)
     double ratio = imbalance(data, PL_REPORT_DEVICE, &lane);
 
     if ((data->layout.n_lanes > 1) && (s.n > 0) && (s.one_lane * 2 > s.n)) {
-        say(page, PL_HTML_ADVICE, "Allocation is bound by one lane.",
+        pl_html_advice(
+            page, PL_HTML_ADVICE, "Allocation is bound by one lane.",
             "In %" PRId64 " of %" PRId64
             " lane deficits a single lane was short while the others had room; "
             "%" PRId64 " of the %" PRId64
@@ -300,13 +294,15 @@ static void about_lanes(pl_html_t *page, const pl_report_data_t *data)
             pl_report_number(data, "cache", "evicted_pages"));
     }
     if (ratio > 1.1) {
-        say(page, PL_HTML_WARNING, "Lanes are uneven.",
+        pl_html_advice(
+            page, PL_HTML_WARNING, "Lanes are uneven.",
             "Device lane %zu holds %.2f times the mean over the run; all wait "
             "for it.",
             lane, ratio);
     }
     if (pl_report_number(data, "engine", "waits_for_write_back") > 0) {
-        say(page, PL_HTML_ADVICE, "Prompts waited for write-backs.",
+        pl_html_advice(
+            page, PL_HTML_ADVICE, "Prompts waited for write-backs.",
             "%" PRId64 " times a lane could only be freed after its pages had "
             "gone to the host; `--write-policy write_through` copies them "
             "before.",
@@ -336,7 +332,8 @@ static void about_decode(pl_html_t *page, const pl_report_data_t *data)
         full += data->lanes.running.items[i] >= batch * data->layout.n_homes;
     }
     if ((batch > 0) && (full * 10 > (int64_t)data->lanes.n)) {
-        say(page, PL_HTML_ADVICE, "Decode batches are full.",
+        pl_html_advice(
+            page, PL_HTML_ADVICE, "Decode batches are full.",
             "%.1f %% of the samples had all of %" PRId64 " x %" PRId64
             " places taken (`--max-batch`); more decode ranks, or larger "
             "batches, let prompts in sooner.",
@@ -344,13 +341,15 @@ static void about_decode(pl_html_t *page, const pl_report_data_t *data)
             data->layout.n_homes, batch);
     }
     if (pl_report_percent(w->transfer_ns, all) > 20) {
-        say(page, PL_HTML_ADVICE, "Transfers to decode take long.",
-            "%.1f %% of a request's time, %.2f ms in the mean.",
-            pl_report_percent(w->transfer_ns, all),
-            (double)w->transfer_ns / (double)data->metrics.n_completed / 1e6);
+        pl_html_advice(page, PL_HTML_ADVICE, "Transfers to decode take long.",
+                       "%.1f %% of a request's time, %.2f ms in the mean.",
+                       pl_report_percent(w->transfer_ns, all),
+                       (double)w->transfer_ns /
+                           (double)data->metrics.n_completed / 1e6);
     }
     if (data->metrics.reentries + data->metrics.preemptions > 0) {
-        say(page, PL_HTML_ADVICE, "Decode ran out of pages.",
+        pl_html_advice(
+            page, PL_HTML_ADVICE, "Decode ran out of pages.",
             "%" PRId64 " times a request gave up its place, and %" PRId64
             " times it entered again as a prompt: raise `--decode-pages`.",
             data->metrics.preemptions, data->metrics.reentries);
@@ -360,13 +359,14 @@ static void about_decode(pl_html_t *page, const pl_report_data_t *data)
 static void about_events(pl_html_t *page, const pl_report_data_t *data)
 {
     if (!data->has_events) {
-        say(page, PL_HTML_NOTE, "The file has no events.",
+        pl_html_advice(
+            page, PL_HTML_NOTE, "The file has no events.",
             "Lanes that were short are not told; run with `--events all`.");
     } else if (!data->whole_events) {
-        say(page, PL_HTML_NOTE, "The file lacks its first events.",
-            "%" PRId64 " before tick %" PRId64
-            " were dropped (`--events ring:N`).",
-            data->events.n_dropped, data->events.first_tick);
+        pl_html_advice(page, PL_HTML_NOTE, "The file lacks its first events.",
+                       "%" PRId64 " before tick %" PRId64
+                       " were dropped (`--events ring:N`).",
+                       data->events.n_dropped, data->events.first_tick);
     }
 }
 

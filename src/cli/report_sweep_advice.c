@@ -1,31 +1,13 @@
 /* What to try next, and what of a sweep is not to be believed. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/report_sweep.h"
 
-enum { TEXT_BYTES = 1024 };
-
 /* A share that is not worth a word. */
 #define LITTLE 0.01
-
-static void say(pl_html_t *page, pl_html_weight_t weight, const char *title,
-                const char *format, ...) PL_TEXT_FORMAT(4, 5);
-
-static void say(pl_html_t *page, pl_html_weight_t weight, const char *title,
-                const char *format, ...)
-{
-    char text[TEXT_BYTES];
-    va_list arguments;
-
-    va_start(arguments, format);
-    (void)vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    pl_html_advice(page, weight, title, text);
-}
 
 /* ---- the edge of the grid ---- */
 
@@ -111,7 +93,8 @@ static void say_edge(pl_html_t *page, const pl_sweep_view_t *view,
     (void)snprintf(title, sizeof(title),
                    "The best point lies at the edge of the grid: %s %s.", name,
                    text);
-    say(page, PL_HTML_ADVICE, title,
+    pl_html_advice(
+        page, PL_HTML_ADVICE, title,
         "It is the %s of its %zu values, and the next one, %s, does worse with "
         "all else the same: sweep `--%s` further on that side.",
         is_least ? "least" : "largest", view->values[option].n,
@@ -132,14 +115,16 @@ static void say_effect(pl_html_t *page, const pl_sweep_view_t *view,
     }
     if (!effect->matters) {
         (void)snprintf(title, sizeof(title), "%s makes no difference.", name);
-        say(page, PL_HTML_NOTE, title,
+        pl_html_advice(
+            page, PL_HTML_NOTE, title,
             "All numbers are the same wherever points differ in `--%s` alone "
             "(%zu times): leave it out of the sweep.",
             name, effect->n_groups);
     } else if (!effect->decides && (effect->spread < LITTLE)) {
         (void)snprintf(title, sizeof(title), "%s hardly changes %s.", name,
                        pl_sweep_score_title(view));
-        say(page, PL_HTML_NOTE, title,
+        pl_html_advice(
+            page, PL_HTML_NOTE, title,
             "Where points differ in `--%s` alone (%zu times), it changes by "
             "%.2g %% at most; other numbers change.",
             name, effect->n_groups, 100 * effect->spread);
@@ -162,9 +147,9 @@ static void say_failed(pl_html_t *page, const pl_sweep_view_t *view)
     pl_sweep_say_point(view, first, point, sizeof(point));
     (void)snprintf(title, sizeof(title), "%zu of %zu points cannot be run.",
                    failed, table->n);
-    say(page, PL_HTML_WARNING, title, "%.256s: %.400s%s", point,
-        pl_snapshot_text_at(&table->message, first),
-        failed > 1 ? " (all of them are below)" : "");
+    pl_html_advice(page, PL_HTML_WARNING, title, "%.256s: %.400s%s", point,
+                   pl_snapshot_text_at(&table->message, first),
+                   failed > 1 ? " (all of them are below)" : "");
 }
 
 /* Of the best point and the next ones: what the seeds leave open. */
@@ -188,7 +173,8 @@ static void say_seeds(pl_html_t *page, const pl_sweep_view_t *view)
         }
     }
     if (overlaps > 0) {
-        say(page, PL_HTML_WARNING, "Seeds do not tell the best from others.",
+        pl_html_advice(
+            page, PL_HTML_WARNING, "Seeds do not tell the best from others.",
             "Its %s is %.4g, give or take %.2g; of %zu other points the 95 %% "
             "intervals overlap with that, as %.4g, give or take %.2g, of the "
             "point at place %" PRId64 ". More seeds (`--repeat`, %" PRId64
@@ -207,8 +193,9 @@ static void say_lost(pl_html_t *page, const pl_sweep_view_t *view)
                          view->best);
 
     if (lost > 0) {
-        say(page, PL_HTML_WARNING, "Requests failed at the best point.",
-            "%.6g of them; `--attain` allows it.", lost);
+        pl_html_advice(page, PL_HTML_WARNING,
+                       "Requests failed at the best point.",
+                       "%.6g of them; `--attain` allows it.", lost);
     }
 }
 
@@ -223,7 +210,8 @@ static void say_beyond(pl_html_t *page, const pl_sweep_view_t *view)
         n += pl_sweep_mean_at(beyond, i) > 0;
     }
     if (n > 0) {
-        say(page, PL_HTML_WARNING,
+        pl_html_advice(
+            page, PL_HTML_WARNING,
             pl_sweep_mean_at(beyond, view->best) > 0
                 ? "The best point is beyond what the calibration was fitted to."
                 : "Points are beyond what the calibration was fitted to.",

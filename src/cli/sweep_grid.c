@@ -1,7 +1,6 @@
 #include "cli/sweep_grid.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,20 +29,6 @@ bool pl_grid_is_axis(const pl_option_t *option)
            (option->kind != PL_OPTION_INTEGERS) &&
            (option->kind != PL_OPTION_STRINGS) &&
            (strcmp(option->group, "output") != 0);
-}
-
-static pl_option_result_t bad(pl_status_t status, const char *format, ...)
-    PL_TEXT_FORMAT(2, 3);
-
-static pl_option_result_t bad(pl_status_t status, const char *format, ...)
-{
-    pl_option_result_t result = {PL_OPTION_BAD, status, ""};
-    va_list arguments;
-
-    va_start(arguments, format);
-    (void)vsnprintf(result.message, sizeof(result.message), format, arguments);
-    va_end(arguments);
-    return result;
 }
 
 /* ---- the table in which axes are texts ---- */
@@ -78,15 +63,17 @@ static pl_option_result_t read_config(const char *path, char **text_p)
         n = fread(text, 1, LARGEST_CONFIG + 1, file);
     }
     if (text == NULL) {
-        result = bad(PL_ERR_MEMORY, "options: out of memory");
+        result = pl_option_bad(PL_ERR_MEMORY, "options: out of memory");
     } else if ((file == NULL) || (ferror(file) != 0)) {
-        result = bad(PL_ERR_INPUT, "option --config: cannot read %.200s: %s",
-                     path, strerror(errno));
+        result = pl_option_bad(PL_ERR_INPUT,
+                               "option --config: cannot read %.200s: %s", path,
+                               strerror(errno));
     } else if ((n > LARGEST_CONFIG) || (memchr(text, '\0', n) != NULL)) {
-        result = bad(PL_ERR_INPUT,
-                     "option --config: cannot read %.200s: expected a text of "
-                     "at most 1 MiB",
-                     path);
+        result = pl_option_bad(
+            PL_ERR_INPUT,
+            "option --config: cannot read %.200s: expected a text of "
+            "at most 1 MiB",
+            path);
     } else {
         text[n] = '\0';
         *text_p = text;
@@ -145,7 +132,7 @@ static pl_option_result_t load(const pl_option_table_t *table,
     }
     path = strdup(values->options.config);
     if (path == NULL) {
-        return bad(PL_ERR_MEMORY, "options: out of memory");
+        return pl_option_bad(PL_ERR_MEMORY, "options: out of memory");
     }
     result = read_config(path, &text);
     if (result.verdict == PL_OPTION_OKAY) {
@@ -176,7 +163,7 @@ static pl_option_result_t give(const pl_option_t *option, const char *item,
     pl_option_result_t result;
 
     if (argument == NULL) {
-        return bad(PL_ERR_MEMORY, "options: out of memory");
+        return pl_option_bad(PL_ERR_MEMORY, "options: out of memory");
     }
     result =
         pl_option_arguments(pl_options_table(), PL_VERB_SIM, 1,
@@ -225,17 +212,18 @@ static pl_option_result_t split(pl_axis_t *axis, pl_options_t *scratch)
 
         *end = '\0';
         if (*item == '\0') {
-            return bad(PL_ERR_ARGUMENT,
-                       "option --%s: a value between commas is empty; leave "
-                       "one of them out",
-                       axis->option->name);
+            return pl_option_bad(
+                PL_ERR_ARGUMENT,
+                "option --%s: a value between commas is empty; leave "
+                "one of them out",
+                axis->option->name);
         }
         result = give(axis->option, item, scratch);
         if (result.verdict != PL_OPTION_OKAY) {
             return result;
         }
         if (PL_ARRAY_PUSH(&axis->items, item) != PL_OK) {
-            return bad(PL_ERR_MEMORY, "options: out of memory");
+            return pl_option_bad(PL_ERR_MEMORY, "options: out of memory");
         }
         if (last) {
             return result;
@@ -252,9 +240,10 @@ static pl_option_result_t count(pl_grid_t *grid)
     for (size_t a = 0; a < grid->axes.n; a++) {
         grid->n_points *= grid->axes.items[a].items.n;
         if (grid->n_points > PL_GRID_MOST_POINTS) {
-            return bad(PL_ERR_ARGUMENT,
-                       "the grid has more than %d points; give fewer values",
-                       PL_GRID_MOST_POINTS);
+            return pl_option_bad(
+                PL_ERR_ARGUMENT,
+                "the grid has more than %d points; give fewer values",
+                PL_GRID_MOST_POINTS);
         }
     }
     return okay;
@@ -284,8 +273,9 @@ static pl_option_result_t expand_splits(values_t *values)
         return result;
     }
     if (strcmp(*pd, "auto") != 0) {
-        return bad(PL_ERR_ARGUMENT,
-                   "option --pd %.80s: auto stands alone, or is left out", *pd);
+        return pl_option_bad(
+            PL_ERR_ARGUMENT,
+            "option --pd %.80s: auto stands alone, or is left out", *pd);
     }
     result = pl_sweep_splits(values->options.gpus, *cp,
                              *text_of(values, "hardware"), &list);
@@ -313,7 +303,7 @@ static pl_option_result_t make_axes(values_t *values, pl_grid_t *grid)
             continue;
         }
         if (PL_ARRAY_PUSH(&grid->axes, axis) != PL_OK) {
-            result = bad(PL_ERR_MEMORY, "options: out of memory");
+            result = pl_option_bad(PL_ERR_MEMORY, "options: out of memory");
             break;
         }
         values->texts[i] = NULL;
@@ -337,7 +327,7 @@ pl_option_result_t pl_grid_load(int argc, const char *const *argv,
     pl_option_result_t made;
 
     if (grid == NULL) {
-        return bad(PL_ERR_MEMORY, "options: out of memory");
+        return pl_option_bad(PL_ERR_MEMORY, "options: out of memory");
     }
     make_rows(pl_options_table(), rows);
     table.options = rows;

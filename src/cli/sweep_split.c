@@ -1,7 +1,6 @@
 #include "cli/sweep_split.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,23 +11,9 @@
 
 enum { USUAL_CP = 8, USUAL_NODE = 8 };
 
-static pl_option_result_t bad(pl_status_t status, const char *format, ...)
-    PL_TEXT_FORMAT(2, 3);
-
-static pl_option_result_t bad(pl_status_t status, const char *format, ...)
-{
-    pl_option_result_t result = {PL_OPTION_BAD, status, ""};
-    va_list arguments;
-
-    va_start(arguments, format);
-    (void)vsnprintf(result.message, sizeof(result.message), format, arguments);
-    va_end(arguments);
-    return result;
-}
-
 static pl_option_result_t out_of_memory(void)
 {
-    return bad(PL_ERR_MEMORY, "options: out of memory");
+    return pl_option_bad(PL_ERR_MEMORY, "options: out of memory");
 }
 
 /* ---- groups ---- */
@@ -45,10 +30,11 @@ static pl_option_result_t read_cps(const char *list, numbers_t *cps)
 
         if ((end == item) || ((*end != ',') && (*end != '\0')) || (cp < 0) ||
             (cp > PL_MAX_RANKS)) {
-            return bad(PL_ERR_ARGUMENT,
-                       "option --cp: cannot use '%.80s'; expected an integer "
-                       "from 0 to %d, or several with commas between them",
-                       list, PL_MAX_RANKS);
+            return pl_option_bad(
+                PL_ERR_ARGUMENT,
+                "option --cp: cannot use '%.80s'; expected an integer "
+                "from 0 to %d, or several with commas between them",
+                list, PL_MAX_RANKS);
         }
         if (PL_ARRAY_PUSH(cps, cp == 0 ? USUAL_CP : (int32_t)cp) != PL_OK) {
             return out_of_memory();
@@ -84,13 +70,14 @@ static pl_option_result_t read_node(const char *name, int64_t *node_p)
     pl_status_t status     = pl_cli_read_hardware(name, &log, &hardware);
 
     if (status != PL_OK) {
-        return bad(status, "%s", first.text);
+        return pl_option_bad(status, "%s", first.text);
     }
     if ((*node_p != 0) && (*node_p != hardware.devices_per_node)) {
-        return bad(PL_ERR_ARGUMENT,
-                   "option --pd auto: nodes of --hardware have %" PRId64
-                   " devices and %" PRId64 "; sweep them one by one",
-                   *node_p, hardware.devices_per_node);
+        return pl_option_bad(
+            PL_ERR_ARGUMENT,
+            "option --pd auto: nodes of --hardware have %" PRId64
+            " devices and %" PRId64 "; sweep them one by one",
+            *node_p, hardware.devices_per_node);
     }
     *node_p = hardware.devices_per_node;
     return (pl_option_result_t){0};
@@ -128,7 +115,7 @@ static pl_option_result_t join(int64_t gpus, int64_t node,
     pl_text_t text = {0};
 
     if (splits->n == 0) {
-        return bad(
+        return pl_option_bad(
             PL_ERR_ARGUMENT,
             "option --gpus %" PRId64
             ": cannot be parted into prefill instances of as many GPUs "

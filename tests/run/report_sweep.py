@@ -623,12 +623,6 @@ class Browser(Reports):
         self.tab.value("""window.numbersOf = (id) => JSON.parse(
             document.getElementById("numbers").textContent)[id]; 0""")
 
-    def check_quiet(self):
-        """What Chromium says of canvases that are read twice is of the test
-        alone."""
-        self.assertEqual([p for p in self.tab.problems
-                          if "willReadFrequently" not in p], [])
-
     def mouse(self, kind, x, y, **more):
         self.tab.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
 
@@ -663,7 +657,7 @@ class Browser(Reports):
         drawn = self.tab.value(DRAWN)
         self.assertEqual(len(drawn), 1)
         self.assertGreater(drawn[0], 1500)
-        self.check_quiet()
+        self.assertEqual(self.tab.problems, [])
         self.assertEqual(self.tab.requests, ["file://" + self.page_path])
 
     def test_under_the_pointer_a_point_says_its_options(self):
@@ -680,7 +674,7 @@ class Browser(Reports):
             self.near(shown[0], self.points[row])
             self.assertEqual(options["meets limits"], "yes"
                              if shown[0]["meets_limits"] else "no")
-        self.check_quiet()
+        self.assertEqual(self.tab.problems, [])
 
     def test_a_row_shows_its_point_and_a_point_its_row(self):
         self.assertEqual(self.picked(), [1])
@@ -699,7 +693,7 @@ class Browser(Reports):
         self.click(*self.tab.value(point_at(0)))
         self.assertEqual(len(self.picked()), 1)
         self.near(self.points[self.picked()[0] - 1], self.points[0])
-        self.check_quiet()
+        self.assertEqual(self.tab.problems, [])
 
     def test_titles_sort(self):
         def press(c):
@@ -749,7 +743,7 @@ class Browser(Reports):
           (() => { const s = document.querySelector(
             "#points select[name=x]"); return s.selectedIndex ===
             s.options.length - 1; })()"""), True)
-        self.check_quiet()
+        self.assertEqual(self.tab.problems, [])
 
     def test_csv_is_the_table(self):
         for name in ("points", "effect_cp", "failed"):
