@@ -133,7 +133,7 @@ pl_status_t pl_engine_give(pl_engine_t *engine, const pl_handover_t *handover,
 }
 
 bool pl_engine_fits_again(const pl_engine_t *engine, int32_t request,
-                    int32_t prompt_tokens)
+                          int32_t prompt_tokens)
 {
     return pl_fit_again(engine, request, prompt_tokens);
 }
@@ -184,10 +184,13 @@ int32_t pl_engine_home(const pl_engine_t *engine, int32_t request)
     return engine->live[request].home_index;
 }
 
-pl_status_t pl_engine_withdraw(pl_engine_t *engine, int32_t request)
+pl_status_t pl_engine_withdraw(pl_engine_t *engine, int32_t request,
+                               int64_t at_ns)
 {
     engine->n_inside--;
-    return pl_decode_release(engine, request);
+    PL_TRY(pl_decode_release(engine, request));
+    wake(engine, at_ns);
+    return PL_OK;
 }
 
 pl_status_t pl_engine_enter(pl_engine_t *engine, const pl_handover_t *handover,

@@ -102,9 +102,9 @@ PL_MUST_CHECK pl_status_t pl_engine_reserve(pl_engine_t *engine,
                                             int32_t prompt_tokens);
 /* DECODE: which home has them; 0 .. n_decode - 1. */
 int32_t pl_engine_home(const pl_engine_t *engine, int32_t request);
-/* DECODE: what was set aside is not needed. */
+/* DECODE: what was set aside is not needed; others may want it. */
 PL_MUST_CHECK pl_status_t pl_engine_withdraw(pl_engine_t *engine,
-                                             int32_t request);
+                                             int32_t request, int64_t at_ns);
 /* DECODE: the prompt lies in the pages set aside.  Its first token (or the one
  * after those generated) counts as made. */
 PL_MUST_CHECK pl_status_t pl_engine_enter(pl_engine_t *engine,

@@ -222,9 +222,9 @@ void pl_plan_clear(pl_engine_t *engine);
 /* Sort into the order of execution, list what is due, fill engine->plan. */
 PL_MUST_CHECK pl_status_t pl_plan_finish(pl_engine_t *engine);
 
-/* Start an asynchronous operation that keeps `link` busy for `bytes`. */
 /* What the longest home does to take in the transfers of the due list. */
 int64_t pl_ops_take_in_ns(const pl_engine_t *engine);
+/* Start an asynchronous operation that keeps `link` busy for `bytes`. */
 PL_MUST_CHECK pl_status_t pl_ops_start(pl_engine_t *engine, const pl_op_t *op,
                                        int64_t id, pl_link_t link,
                                        int64_t bytes);

@@ -162,8 +162,8 @@ static pl_status_t release(void *context, int32_t request)
     pl_fleet_t *fleet             = instance->fleet;
     pl_fleet_record_t *record     = &fleet->records[request];
 
-    PL_TRY(
-        pl_engine_withdraw(fleet->instances[record->decode].engine, request));
+    PL_TRY(pl_engine_withdraw(fleet->instances[record->decode].engine, request,
+                              fleet->now_ns));
     record->decode      = -1;
     record->record.home = -1;
     pl_fleet_nudge(fleet);

@@ -11,12 +11,17 @@ enum { PREFILL, DECODE, INSTANCES, REQUESTS = 4, LINK_NS = 7000000 };
 typedef struct pair {
     pl_request_t requests[REQUESTS];
     int32_t n;
+    int32_t alike[REQUESTS]; /* those of the same are the same prompt; 0: its
+                                own */
+    int32_t device_pages;    /* 0: plenty */
+    bool loads_fail;
+    int64_t now_ns;
     pl_engine_port_t ports[INSTANCES];
     pl_engine_t *engines[INSTANCES];
     int64_t sent_op;
     bool all_sent;
     int64_t sent_bytes;
-    int32_t refusals, prefilled, delivered, reentered, finished;
+    int32_t refusals, released, prefilled, delivered, reentered, finished;
     pl_handover_t given[REQUESTS]; /* last */
 } pair_t;
 
@@ -28,10 +33,13 @@ static const pl_request_t *get_request(void *context, int32_t i)
 static void get_keys(void *context, int32_t i, int32_t page_tokens,
                      int32_t first, int32_t n, pl_page_key_t *keys)
 {
-    (void)context;
+    int32_t alike = ((pair_t *)context)->alike[i];
+
     (void)page_tokens;
     for (int32_t p = 0; p < n; p++) {
-        keys[p] = (pl_page_key_t){(uint64_t)i + 1, (uint64_t)(first + p)};
+        keys[p] =
+            (pl_page_key_t){alike > 0 ? (uint64_t)alike << 32 : (uint64_t)i + 1,
+                            (uint64_t)(first + p)};
     }
 }
 
@@ -49,7 +57,11 @@ static pl_status_t reserve(void *context, int32_t request,
 
 static pl_status_t release(void *context, int32_t request)
 {
-    return pl_engine_withdraw(((pair_t *)context)->engines[DECODE], request);
+    pair_t *pair = context;
+
+    pair->released++;
+    return pl_engine_withdraw(pair->engines[DECODE], request,
+                              pl_engine_now_ns(pair->engines[PREFILL]));
 }
 
 static pl_status_t do_send(void *context, int32_t request, int64_t op,
@@ -59,7 +71,7 @@ static pl_status_t do_send(void *context, int32_t request, int64_t op,
 
     (void)request;
     pair->all_sent = last;
-    pair->sent_op = op;
+    pair->sent_op  = op;
     pair->sent_bytes += bytes;
     return PL_OK;
 }
@@ -132,6 +144,9 @@ static void open_pair(pair_t *pair, int32_t decode_pages)
 
     config.role     = PL_ROLE_PREFILL;
     config.n_decode = 0;
+    if (pair->device_pages > 0) {
+        config.device_pages = pair->device_pages;
+    }
     open_instance(pair, PREFILL, config);
     config.role         = PL_ROLE_DECODE;
     config.n_decode     = 1;
@@ -166,13 +181,20 @@ static int soonest(const pair_t *pair)
 
 static void tick(pair_t *pair, int which)
 {
-    static const uint64_t GOOD[64];
-    pl_engine_t *engine = pair->engines[which];
-    pl_plan_t *plan     = NULL;
+    uint64_t outcome[64] = {0};
+    pl_engine_t *engine  = pair->engines[which];
+    pl_plan_t *plan      = NULL;
 
     ck_assert_int_eq(pl_engine_plan(engine, &plan), PL_OK);
     ck_assert_int_le(pl_plan_words(plan), 64);
-    ck_assert_int_eq(pl_engine_commit(engine, GOOD), PL_OK);
+    ck_assert_int_ge(pl_engine_now_ns(engine), pair->now_ns);
+    pair->now_ns = pl_engine_now_ns(engine);
+    for (int32_t i = 0; pair->loads_fail && (i < plan->n_ops); i++) {
+        if (plan->ops[i].kind == PL_OP_LOAD) {
+            outcome[i / 64] |= UINT64_C(1) << (i % 64);
+        }
+    }
+    ck_assert_int_eq(pl_engine_commit(engine, outcome), PL_OK);
     ck_assert_int_eq(pl_engine_check(engine), PL_OK);
     if (pair->sent_op != 0) {
         int64_t op    = pair->sent_op;
@@ -281,6 +303,30 @@ START_TEST(who_gives_up_its_pages_comes_back)
 }
 END_TEST
 
+/* A load-back that some rank has no room for: the place to decode is given back
+ * to an instance that rests, then found again. */
+START_TEST(who_is_admitted_anew_lets_its_place_go)
+{
+    pair_t pair = {.device_pages = 9, .loads_fail = true};
+
+    add_request(&pair, 64, 2);
+    add_request(&pair, 120, 2);
+    add_request(&pair, 64, 2);
+    pair.alike[0] = pair.alike[2] = 1;
+    open_pair(&pair, 257);
+    for (int32_t i = 0; i < 3; i++) {
+        arrive(&pair, i, i * SECOND);
+        run(&pair);
+        ck_assert_int_eq(pair.finished, i + 1);
+    }
+    ck_assert_int_eq(pair.released, 1);
+    ck_assert_int_eq(pl_engine_record(pair.engines[PREFILL], 2)->readmissions,
+                     1);
+    ck_assert_int_eq(pair.delivered, 3);
+    close_pair(&pair);
+}
+END_TEST
+
 /* A router asks without leaving a trace. */
 START_TEST(peeking_changes_nothing)
 {
@@ -310,6 +356,7 @@ TCase *port_case(void)
     tcase_add_test(tcase, a_request_goes_from_one_to_the_other);
     tcase_add_test(tcase, who_finds_no_home_waits);
     tcase_add_test(tcase, who_gives_up_its_pages_comes_back);
+    tcase_add_test(tcase, who_is_admitted_anew_lets_its_place_go);
     tcase_add_test(tcase, peeking_changes_nothing);
     return tcase;
 }
