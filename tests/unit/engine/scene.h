@@ -39,5 +39,6 @@ TCase *storage_case(void);
 TCase *links_case(void);
 TCase *draft_case(void);
 TCase *port_case(void);
+TCase *turns_case(void);
 
 #endif /* PL_TESTS_UNIT_ENGINE_SCENE_H */

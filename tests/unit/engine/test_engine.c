@@ -4,4 +4,5 @@
 #include "support/check_main.h"
 
 PL_CHECK_MAIN("engine", open_case(), lanes_case(), copies_case(), homes_case(),
-              storage_case(), links_case(), draft_case(), port_case())
+              storage_case(), links_case(), draft_case(), port_case(),
+              turns_case())

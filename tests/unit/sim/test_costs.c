@@ -434,14 +434,18 @@ START_TEST(limits_are_read)
 }
 END_TEST
 
-/* On top of whatever was measured: every part of a step by its own factor. */
+/* On top of whatever was measured: every part of a step by its own factor,
+ * whatever a rank has to be brought. */
 START_TEST(a_fit_scales_all_parts)
 {
+    static const pl_ownership_kind_t KINDS[] = {
+        PL_OWNERSHIP_ZIGZAG, PL_OWNERSHIP_REPLICATED, PL_OWNERSHIP_LAYER};
     static pl_measured_t measured;
     pl_costs_t plain, fitted;
     int64_t context = 32 * 8192;
 
     prepare("GLM-5.2", "H200", 8);
+    RIG.params.ownership            = KINDS[_i];
     plain                           = derive();
     measured.fit.prefill_millionths = 2000000;
     measured.fit.decode_millionths  = 500000;
@@ -469,7 +473,7 @@ static TCase *all(void)
     tcase_add_test(tcase, a_measured_prompt_scales_its_parts);
     tcase_add_test(tcase, a_few_lengths_tell_all_parts);
     tcase_add_test(tcase, what_is_no_measurement_is_refused);
-    tcase_add_test(tcase, a_fit_scales_all_parts);
+    tcase_add_loop_test(tcase, a_fit_scales_all_parts, 0, 3);
     tcase_add_test(tcase, limits_are_read);
     return tcase;
 }
