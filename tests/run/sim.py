@@ -253,6 +253,17 @@ class Fits(Base):
         self.check(("--cp", 1), "replicated", 290, "--decode-pages", "--cp", 4,
                    "--decode-ranks", 1)
 
+    def test_pages_of_drafts(self):
+        """With `--mtp-kv lost` only who drafts keeps the layer's KV."""
+        drafts = ("--cp", 4, "--mtp", "1:0.5", "--mtp-kv")
+        for kv in ("kept", "lost"):
+            self.check(("--cp", 4, "--mtp-layers", 1), "shared", 300,
+                       "--device-pages", *drafts, kv)
+            self.check(("--cp", 1, "--mtp-layers", 1), "replicated", 290,
+                       "--decode-pages", *drafts, kv, "--decode-ranks", 1)
+        self.check(("--cp", 4), "shared", 300, "--device-pages", *drafts,
+                   "lost", "--decode-ranks", 1)
+
 
 class Same(Base):
     """What a simulation plans is what a run of stamps did: of each operation

@@ -52,7 +52,7 @@ START_TEST(drafts_are_kept_as_often_as_they_are_right)
 {
     drive_request_t many[REQUESTS] = {{0}};
     drive_params_t params          = scene(many, REQUESTS);
-    drive_result_t half;
+    drive_result_t half, other;
     double kept;
 
     for (int i = 0; i < REQUESTS; i++) {
@@ -63,6 +63,10 @@ START_TEST(drafts_are_kept_as_often_as_they_are_right)
            (double)half.counters.decode_steps;
     ck_assert(kept > 0.70);
     ck_assert(kept < 0.80);
+    params.config.seed++;
+    other = run(&params, 2, WHOLE / 2, false);
+    ck_assert_int_ne(other.counters.accepted_tokens,
+                     half.counters.accepted_tokens);
 }
 END_TEST
 
@@ -85,6 +89,28 @@ START_TEST(drafts_without_their_kv_are_wrong)
     params.config.n_decode = 0;
     together               = run(&params, 3, WHOLE, true);
     ck_assert_int_eq(together.counters.decode_steps, 10);
+}
+END_TEST
+
+/* Where prefill decodes too, the KV of a hit is there if the pages were, and is
+ * not if they came back from the host: the second prompt drives them out. */
+START_TEST(drafts_are_wrong_after_a_load_back)
+{
+    drive_request_t three[] = {
+        {0, 64, 1, 1, 16}, {SECOND, 4, 1, 2, 0}, {2 * SECOND, 68, 41, 1, 16}};
+    drive_params_t params = scene(three, 3);
+    drive_result_t device, host;
+
+    params.config.n_decode     = 0;
+    params.config.device_pages = 1 + 19;
+    device                     = run(&params, 3, WHOLE, true);
+    ck_assert_int_eq(device.counters.decode_steps, 10);
+
+    three[1].input_tokens = 4 * 74;
+    host                  = run(&params, 3, WHOLE, true);
+    ck_assert_int_gt(host.counters.decode_steps, 20);
+    host = run(&params, 3, WHOLE, false);
+    ck_assert_int_eq(host.counters.decode_steps, 10);
 }
 END_TEST
 
@@ -119,6 +145,7 @@ TCase *draft_case(void)
     tcase_add_test(tcase, last_step_makes_what_is_left);
     tcase_add_test(tcase, drafts_are_kept_as_often_as_they_are_right);
     tcase_add_test(tcase, drafts_without_their_kv_are_wrong);
+    tcase_add_test(tcase, drafts_are_wrong_after_a_load_back);
     tcase_add_test(tcase, drafts_are_wrong_after_a_host_buffer);
     return tcase;
 }
