@@ -264,6 +264,16 @@ class Fits(Base):
         self.check(("--cp", 4), "shared", 300, "--device-pages", *drafts,
                    "lost", "--decode-ranks", 1)
 
+    def test_weights_of_a_home(self):
+        """On each side those of its own: by the experts over its instances'
+        GPUs, and of decode by the GPUs that split a home."""
+        for decode, status in (("1x8:dp1", 0), ("1x8:dp8", 4), ("1x16", 0)):
+            run = self.sim(*TIERS, "--hardware", "H200", "--model", "GLM-5.2",
+                           "--kv-dtype", "fp8", "--mem-fraction", 0.7,
+                           "--prefill", "1x16", "--decode", decode,
+                           "--decode-pages", "fit", status=status)
+            self.assertEqual("on a GPU that decodes" in run.stderr, status == 4)
+
 
 class Same(Base):
     """What a simulation plans is what a run of stamps did: of each operation
