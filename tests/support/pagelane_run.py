@@ -215,7 +215,8 @@ def summary_of(s):
     for name, values in times.items():
         for which, ms in spread(values).items():
             want[f"{which}_{name}_ms"] = ms
-    for name in ("lane_deficits", "lane_retries", "lane_retries_failed"):
+    for name in ("lane_allocations", "lane_deficits", "lane_alone_deficits",
+                 "lane_retries", "lane_retries_failed"):
         want[name] = s.cache[name[len("lane_"):]]
     for name in ("evictions", "evicted_pages", "loads", "load_pages",
                  "backups", "backup_pages", "backups_skipped", "write_backs",
