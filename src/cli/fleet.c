@@ -168,8 +168,9 @@ static pl_status_t tell(const fleeting_t *f)
                                                f->params.n_prefill, &outcome);
 
     if (status == PL_OK) {
-        status = f->hooks != NULL ? f->hooks->done(f->hooks->context, &outcome)
-                                  : pl_fleet_print(f->cli, &outcome);
+        status = f->hooks != NULL
+                     ? f->hooks->done(f->hooks->context, &outcome, NULL)
+                     : pl_fleet_print(f->cli, &outcome);
     }
     pl_outcome_free(&outcome);
     return status;

@@ -425,19 +425,10 @@ static pl_status_t check_hardware(const pl_options_t *o, const pl_log_t *log)
     return PL_OK;
 }
 
-/* Whose time is taken, and what it is held against. */
-static pl_status_t check_times(pl_options_t *o, const pl_log_t *log)
+pl_status_t pl_options_read_slo(pl_options_t *o, const pl_log_t *log)
 {
     pl_slo_t slo = {0};
 
-    if ((o->hardware != NULL) && (o->model == NULL)) {
-        return refuse(log, "option --hardware: what does it compute? name the "
-                           "model with --model, or leave it out");
-    }
-    if ((o->hardware == NULL) && (o->calibrate != NULL)) {
-        return refuse(log, "option --calibrate: of which device? name it with "
-                           "--hardware");
-    }
     if ((o->slo_text != NULL) && !pl_slo_parse(o->slo_text, &slo)) {
         pl_log(log, PL_LOG_ERROR,
                "option --slo: cannot use '%.80s'; expected limits of ttft, "
@@ -449,6 +440,20 @@ static pl_status_t check_times(pl_options_t *o, const pl_log_t *log)
     o->slo_tpot_ns = slo.tpot_ns;
     o->slo_e2e_ns  = slo.e2e_ns;
     return PL_OK;
+}
+
+/* Whose time is taken, and what it is held against. */
+static pl_status_t check_times(pl_options_t *o, const pl_log_t *log)
+{
+    if ((o->hardware != NULL) && (o->model == NULL)) {
+        return refuse(log, "option --hardware: what does it compute? name the "
+                           "model with --model, or leave it out");
+    }
+    if ((o->hardware == NULL) && (o->calibrate != NULL)) {
+        return refuse(log, "option --calibrate: of which device? name it with "
+                           "--hardware");
+    }
+    return pl_options_read_slo(o, log);
 }
 
 /* "2:0.8" */

@@ -228,6 +228,9 @@ PL_MUST_CHECK pl_status_t pl_options_check(pl_options_t *options,
 /* Of that, the rule alone: fills options->ownership. */
 PL_MUST_CHECK pl_status_t pl_options_check_ownership(pl_options_t *options,
                                                      const pl_log_t *log);
+/* Of that, the limits of --slo alone: fills options->slo_*_ns. */
+PL_MUST_CHECK pl_status_t pl_options_read_slo(pl_options_t *options,
+                                              const pl_log_t *log);
 /* Of that, the ranks alone: for other verbs on ranks. */
 PL_MUST_CHECK pl_status_t pl_options_check_ranks(const pl_options_t *options,
                                                  const pl_log_t *log);

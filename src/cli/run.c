@@ -157,7 +157,7 @@ static pl_status_t tell_outcome(const run_t *run, const pl_engine_t *engine,
 
     if (status == PL_OK) {
         status = run->hooks != NULL
-                     ? run->hooks->done(run->hooks->context, &outcome)
+                     ? run->hooks->done(run->hooks->context, &outcome, results)
                      : pl_summary_print(run->cli, &outcome, results);
     }
     pl_outcome_free(&outcome);

@@ -5,6 +5,7 @@
 #include <pagelane/trace.h>
 
 #include "cli/cli.h"
+#include "cli/json.h"
 #include "exec/run.h"
 #include "sim/outcome.h"
 
@@ -14,8 +15,9 @@ typedef struct pl_run_hooks {
      * `lends_trace` they stay the hook's, else the run closes them. */
     pl_status_t (*open_trace)(void *context, const pl_trace_params_t *params,
                               const pl_log_t *log, pl_trace_t **trace_p);
-    /* After a good run, instead of what it prints. */
-    pl_status_t (*done)(void *context, const pl_outcome_t *outcome);
+    /* After a good run, instead of what it prints; results: NULL of a fleet. */
+    pl_status_t (*done)(void *context, const pl_outcome_t *outcome,
+                        const pl_run_results_t *results);
     void *context;
     bool lends_trace;
     void (*tick)(void *context); /* at the end of each; NULL: nothing */
@@ -30,5 +32,9 @@ PL_MUST_CHECK pl_status_t pl_cli_run_with(const pl_cli_t *cli,
 PL_MUST_CHECK pl_status_t pl_summary_print(const pl_cli_t *cli,
                                            const pl_outcome_t *outcome,
                                            const pl_run_results_t *results);
+/* Of that JSON, what engine and executor count: of the storage tier, events,
+ * bytes moved. */
+void pl_summary_counts_json(json_object *object, const pl_outcome_t *outcome,
+                            const pl_run_results_t *results);
 
 #endif /* PL_CLI_RUN_H */

@@ -202,7 +202,7 @@ void pl_detail_json(json_object *object, const pl_cli_t *cli,
     char key[64];
 
     add_itl(object, &detail->itl);
-    if (cli->options.mtp_tokens > 0) {
+    if (pl_outcome_config(outcome)->mtp.draft_tokens > 0) {
         pl_json_integer(object, "spec_decode_draft_tokens", c->drafted_tokens);
         pl_json_integer(object, "spec_decode_accepted_tokens",
                         c->accepted_tokens);

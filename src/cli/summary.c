@@ -232,9 +232,8 @@ static pl_status_t print_tables(const summary_t *s)
 
 /* ---- JSON ---- */
 
-static void add_storage(json_object *root, const summary_t *s)
+static void add_storage(json_object *root, const pl_storage_t *storage)
 {
-    const pl_storage_t *storage      = pl_engine_storage(s->engine);
     const pl_storage_counters_t none = {0};
     const pl_storage_counters_t *c =
         storage == NULL ? &none : pl_storage_counters(storage);
@@ -263,18 +262,20 @@ static void add_storage(json_object *root, const summary_t *s)
                     storage == NULL ? 0 : pl_storage_n_indexed(storage));
 }
 
-static void add_moves(json_object *root, const summary_t *s)
+void pl_summary_counts_json(json_object *object, const pl_outcome_t *outcome,
+                            const pl_run_results_t *results)
 {
-    const pl_exec_counters_t *x = &s->results->counters;
+    const pl_exec_counters_t *x = &results->counters;
     char key[64];
 
-    pl_counters_json(root, &s->outcome->counters);
+    add_storage(object, pl_engine_storage(outcome->engines[0]));
+    pl_counters_json(object, &outcome->counters);
     for (int kind = 0; kind < PL_OP_KINDS; kind++) {
         (void)snprintf(key, sizeof(key), "%s_bytes_moved",
                        pl_op_kind_text((pl_op_kind_t)kind));
-        pl_json_integer(root, key, x->bytes[kind]);
+        pl_json_integer(object, key, x->bytes[kind]);
     }
-    pl_json_integer(root, "page_checks", x->page_checks);
+    pl_json_integer(object, "page_checks", x->page_checks);
 }
 
 static pl_status_t print_json(const summary_t *s)
@@ -283,8 +284,7 @@ static pl_status_t print_json(const summary_t *s)
 
     pl_report_json(root, &s->metrics);
     pl_caches_json(root, &s->outcome->caches);
-    add_storage(root, s);
-    add_moves(root, s);
+    pl_summary_counts_json(root, s->outcome, s->results);
     if (is_simulated(s)) {
         pl_detail_json(root, s->cli, s->outcome, &s->metrics, &s->detail);
         pl_covered_json(root, &s->covered);

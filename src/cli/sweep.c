@@ -113,6 +113,18 @@ static pl_status_t check_options(const sweep_t *sweep)
     return pl_sweep_judge_check(o, log);
 }
 
+/* Rank 0: a journal in which no point ran would be in the way of the line that
+ * is put right. */
+static void drop_journal(const sweep_t *sweep)
+{
+    bool holds = false;
+
+    if ((pl_sweep_journal_holds(sweep->folder, NULL, &holds) == PL_OK) &&
+        !holds) {
+        pl_sweep_journal_remove(sweep->folder);
+    }
+}
+
 static pl_status_t lock_output(sweep_t *sweep)
 {
     const pl_log_t *log = &sweep->cli->log;
@@ -330,6 +342,7 @@ static pl_status_t finish(sweep_t *sweep)
 static void close_sweep(sweep_t *sweep, bool is_done)
 {
     if ((sweep->lock >= 0) && !is_done) {
+        drop_journal(sweep);
         pl_file_discard(sweep->partial);
     }
     pl_file_unlock(sweep->lock);

@@ -71,13 +71,37 @@ static pl_status_t read_objective(const char *text, const pl_log_t *log,
     return PL_ERR_ARGUMENT;
 }
 
+/* Some numbers are there only beside another option. */
+static pl_status_t check_number(const pl_options_t *o, const char *name,
+                                const pl_log_t *log)
+{
+    static const char *const OF_LIMITS[] = {"good_completed", "request_goodput",
+                                            "request_goodput_per_gpu"};
+
+    for (size_t i = 0; i < sizeof(OF_LIMITS) / sizeof(OF_LIMITS[0]); i++) {
+        if ((o->slo_text == NULL) && (strcmp(name, OF_LIMITS[i]) == 0)) {
+            pl_log(log, PL_LOG_ERROR,
+                   "option --objective: %s counts requests that keep limits, "
+                   "and there are none; give --slo, as ttft:2s,tpot:50ms",
+                   name);
+            return PL_ERR_ARGUMENT;
+        }
+    }
+    return PL_OK;
+}
+
 pl_status_t pl_sweep_judge_check(const pl_options_t *options,
                                  const pl_log_t *log)
 {
     objective_t objective;
-    double price = 0;
+    pl_options_t limits = *options;
+    double price        = 0;
 
+    PL_TRY(pl_options_read_slo(&limits, log));
     PL_TRY(read_objective(options->objective, log, &objective));
+    if (objective.metric != NULL) {
+        PL_TRY(check_number(options, objective.metric, log));
+    }
     return options->gpu_hour_cost == NULL
                ? PL_OK
                : pl_cli_number("gpu-hour-cost", options->gpu_hour_cost, false,
@@ -96,8 +120,8 @@ pl_status_t pl_sweep_judge_has(const pl_options_t *options,
         return PL_OK;
     }
     pl_log(log, PL_LOG_ERROR,
-           "option --objective: a simulation has no number %.60s; take one of "
-           "`pagelane sim --json`",
+           "option --objective: a point has no number %.60s; take one that "
+           "`pagelane sim --json` gives with the options of every point",
            objective.metric);
     return PL_ERR_ARGUMENT;
 }

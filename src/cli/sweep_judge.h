@@ -23,8 +23,8 @@ typedef struct pl_sweep_verdict {
     bool priced;
 } pl_sweep_verdict_t;
 
-/* Do --objective and --gpu-hour-cost say something?  PL_ERR_ARGUMENT (one
- * line). */
+/* Do --slo, --objective and --gpu-hour-cost say something, together too?
+ * PL_ERR_ARGUMENT (one line). */
 PL_MUST_CHECK pl_status_t pl_sweep_judge_check(const pl_options_t *options,
                                                const pl_log_t *log);
 

@@ -227,7 +227,10 @@ static const char *unit_of(const char *name)
 {
     static const struct {
         const char *end, *unit;
-    } UNITS[] = {{"_tokens", "token"}, {"_pages", "page"}, {"_bytes", "byte"}};
+    } UNITS[] = {{"_tokens", "token"},
+                 {"_pages", "page"},
+                 {"_bytes", "byte"},
+                 {"_bytes_moved", "byte"}};
 
     for (size_t i = 0; i < sizeof(UNITS) / sizeof(UNITS[0]); i++) {
         if (ends_with(name, UNITS[i].end)) {
@@ -295,7 +298,8 @@ static void add_broken(json_object *object, const pl_outcome_t *outcome,
     pl_json_integer(object, "broke_e2el", broken.e2e);
 }
 
-static pl_status_t collect(void *context, const pl_outcome_t *outcome)
+static pl_status_t collect(void *context, const pl_outcome_t *outcome,
+                           const pl_run_results_t *results)
 {
     trial_t *trial                   = context;
     const pl_engine_config_t *config = pl_outcome_config(outcome);
@@ -320,8 +324,10 @@ static pl_status_t collect(void *context, const pl_outcome_t *outcome)
     add_broken(object, outcome, &slo);
     pl_detail_json(object, &trial->cli, outcome, &metrics, &detail);
     pl_caches_json(object, &outcome->caches);
-    pl_json_integer(object, "ticks", outcome->counters.ticks);
-    if (outcome->fleet != NULL) {
+    if (outcome->fleet == NULL) {
+        pl_summary_counts_json(object, outcome, results);
+    } else {
+        pl_counters_json(object, &outcome->counters);
         pl_fleet_json(object, &trial->cli, outcome, &metrics, &detail);
     }
     pl_covered_json(object, &covered);

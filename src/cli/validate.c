@@ -259,13 +259,15 @@ static pl_validate_pair_t pair_of(const pl_bench_request_t *request,
     return pair;
 }
 
-static pl_status_t hold_against(void *context, const pl_outcome_t *outcome)
+static pl_status_t hold_against(void *context, const pl_outcome_t *outcome,
+                                const pl_run_results_t *results)
 {
     validating_t *v      = context;
     pl_metrics_t metrics = {0};
     pl_detail_t detail   = {0};
     pl_slo_t slo         = {0};
 
+    (void)results;
     v->n_pairs = 0;
     for (int32_t i = 0; i < outcome->n; i++) {
         const pl_record_t *record = &outcome->records[i];

@@ -61,9 +61,9 @@ const pl_sweep_value_t *pl_sweep_find(const pl_sweep_point_t *point,
 
 /* ---- the journal ---- */
 
-/* Make the folder, or go on with it (`resume`).  PL_ERR_ARGUMENT: a sweep was
- * begun there, and `resume` is false; PL_ERR_INPUT: it was one of another
- * `grid`. */
+/* Make the folder, or go on with it (`resume`).  One in which no point ran is
+ * made anew.  PL_ERR_ARGUMENT: points stand there, and `resume` is false;
+ * PL_ERR_INPUT: they are those of another `grid`. */
 PL_MUST_CHECK pl_status_t pl_sweep_journal_open(const char *folder,
                                                 const char *grid, bool resume,
                                                 const pl_log_t *log);
@@ -78,6 +78,12 @@ PL_MUST_CHECK pl_status_t pl_sweep_journal_add(const char *folder, int rank,
                                                size_t index,
                                                const pl_sweep_point_t *point,
                                                const pl_log_t *log);
+
+/* Has a point run whose line stands there?  Those that cannot be run cost
+ * nothing.  false: there is no such folder. */
+PL_MUST_CHECK pl_status_t pl_sweep_journal_holds(const char *folder,
+                                                 const pl_log_t *log,
+                                                 bool *holds_p);
 
 /* Silent: what is left can be removed by hand. */
 void pl_sweep_journal_remove(const char *folder);

@@ -169,8 +169,13 @@ pl_status_t pl_sweep_journal_open(const char *folder, const char *grid,
     char *path = NULL;
     char *was  = NULL;
     size_t n   = 0;
+    bool holds = false;
     pl_status_t status;
 
+    PL_TRY(pl_sweep_journal_holds(folder, log, &holds));
+    if (!holds) {
+        pl_sweep_journal_remove(folder);
+    }
     PL_TRY(path_of(folder, GRID, log, &path));
     status = read_file(path, log, &was, &n);
     if ((status == PL_OK) && (was == NULL)) {
@@ -280,8 +285,26 @@ static bool is_whole(const char *line, size_t n)
 
 /* ---- reading ---- */
 
-static pl_status_t read_lines(char *text, size_t n, pl_sweep_point_t *points,
-                              size_t n_points)
+/* Points that are read, or whether one of them ran. */
+typedef struct reading {
+    pl_sweep_point_t *points; /* NULL: that alone is asked */
+    size_t n_points;
+    bool ran;
+} reading_t;
+
+static pl_status_t read_line(const char *line, reading_t *reading)
+{
+    int status = 0;
+
+    if ((sscanf(line, "%*u %d", &status) == 1) && (status == PL_OK)) {
+        reading->ran = true;
+    }
+    return reading->points == NULL
+               ? PL_OK
+               : read_point(line, reading->points, reading->n_points);
+}
+
+static pl_status_t read_lines(char *text, size_t n, reading_t *reading)
 {
     char *line = text;
 
@@ -293,8 +316,7 @@ static pl_status_t read_lines(char *text, size_t n, pl_sweep_point_t *points,
         }
         *end = '\0';
         if (is_whole(line, (size_t)(end - line)) &&
-            (read_point(line + HASH_DIGITS + 1, points, n_points) ==
-             PL_ERR_MEMORY)) {
+            (read_line(line + HASH_DIGITS + 1, reading) == PL_ERR_MEMORY)) {
             return PL_ERR_MEMORY;
         }
         line = end + 1;
@@ -303,8 +325,7 @@ static pl_status_t read_lines(char *text, size_t n, pl_sweep_point_t *points,
 }
 
 static pl_status_t read_rank(const char *folder, const char *name,
-                             pl_sweep_point_t *points, size_t n_points,
-                             const pl_log_t *log)
+                             reading_t *reading, const pl_log_t *log)
 {
     char *path = NULL;
     char *text = NULL;
@@ -314,7 +335,7 @@ static pl_status_t read_rank(const char *folder, const char *name,
     PL_TRY(path_of(folder, name, log, &path));
     status = read_file(path, log, &text, &n);
     if ((status == PL_OK) && (text != NULL)) {
-        status = read_lines(text, n, points, n_points);
+        status = read_lines(text, n, reading);
         if (status != PL_OK) {
             status = no_memory(log, path);
         }
@@ -324,22 +345,49 @@ static pl_status_t read_rank(const char *folder, const char *name,
     return status;
 }
 
+static pl_status_t read_ranks(DIR *listing, const char *folder,
+                              reading_t *reading, const pl_log_t *log)
+{
+    pl_status_t status = PL_OK;
+
+    for (const struct dirent *entry                  = readdir(listing);
+         (entry != NULL) && (status == PL_OK); entry = readdir(listing)) {
+        if (strncmp(entry->d_name, RANK, strlen(RANK)) == 0) {
+            status = read_rank(folder, entry->d_name, reading, log);
+        }
+    }
+    return status;
+}
+
 pl_status_t pl_sweep_journal_read(const char *folder, pl_sweep_point_t *points,
                                   size_t n_points, const pl_log_t *log)
 {
-    DIR *listing       = opendir(folder);
-    pl_status_t status = PL_OK;
+    reading_t reading = {.points = points, .n_points = n_points};
+    DIR *listing      = opendir(folder);
+    pl_status_t status;
 
     if (listing == NULL) {
         return cannot(log, "read", folder, errno);
     }
-    for (const struct dirent *entry                  = readdir(listing);
-         (entry != NULL) && (status == PL_OK); entry = readdir(listing)) {
-        if (strncmp(entry->d_name, RANK, strlen(RANK)) == 0) {
-            status = read_rank(folder, entry->d_name, points, n_points, log);
-        }
-    }
+    status = read_ranks(listing, folder, &reading, log);
     (void)closedir(listing);
+    return status;
+}
+
+pl_status_t pl_sweep_journal_holds(const char *folder, const pl_log_t *log,
+                                   bool *holds_p)
+{
+    reading_t reading = {.points = NULL};
+    DIR *listing      = opendir(folder);
+    pl_status_t status;
+
+    *holds_p = false;
+    if (listing == NULL) {
+        return errno == ENOENT ? PL_OK : cannot(log, "read", folder, errno);
+    }
+    status = read_ranks(listing, folder, &reading, log);
+    (void)closedir(listing);
+    *holds_p = reading.ran;
     return status;
 }
 

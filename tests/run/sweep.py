@@ -98,9 +98,28 @@ class Points(Sweep):
                 for name in set(got) & set(want):
                     self.assertAlmostEqual(got[name], want[name], delta=2e-6,
                                            msg=f"{name} at {options}")
-                self.assertGreater(len(set(got) & set(want)), 60)
+                self.check_names(got, want)
                 self.assertEqual(got["gpus"], int(point["options"]["cp"]) +
                                  (2 if more else 0))
+
+    def check_names(self, got, want):
+        """Any number of `sim --json` is one of a point."""
+        numbers = {n for n, v in want.items() if isinstance(v, (int, float))}
+        self.assertGreater(len(numbers), 60)
+        self.assertEqual(set(got) - {"broke_ttft", "broke_tpot", "broke_e2el"},
+                         numbers | {"gpus"})
+
+    def test_of_several_instances_too(self):
+        more = (*TRACE, *GLM, "--prefill", "1x2", "--decode", "1x2",
+                "--slo", "ttft:1s", "--mtp", "1:0.8")
+        for objective in ("max:request_goodput_per_gpu", "min:decode_steps"):
+            said = self.sweep(*more, "--objective", objective,
+                              "--json").json()["points"]
+            want = self.sim(*more)
+            self.check_names(said[0]["metrics"], want)
+            for name in set(said[0]["metrics"]) & set(want):
+                self.assertAlmostEqual(said[0]["metrics"][name], want[name],
+                                       delta=2e-6, msg=name)
 
     def test_the_file_has_a_row_for_each(self):
         said = self.sweep(*TRACE, *line(GRID), "--json").json()["points"]
@@ -260,6 +279,27 @@ class Best(Sweep):
             values = [sign * p["metrics"][name] for p in said]
             self.assertEqual(values, sorted(values))
 
+    def test_what_is_refused_leaves_nothing(self):
+        """So that the line that is put right goes, and without --resume."""
+        for more, said in (
+                (("--slo", "ttft"), "option --slo: cannot use"),
+                (("--objective", "best"), "option --objective: cannot use"),
+                (("--objective", "min:nothing"), "no number nothing"),
+                (("--objective", "max:request_goodput"), "give --slo"),
+                (("--objective", "max:request_goodput_per_gpu", "--prefill",
+                  "1x1"), "give --slo"),
+                (("--cp", 2, "--prefill", "1x2"), "no point can be run"),
+                (("--gpu-hour-cost", "much"), "--gpu-hour-cost"),
+                (("--chunk", 100), "no point can be run")):
+            run = self.sweep(*TRACE, "--evict", "lru,fifo", *more, status=2)
+            self.assertIn(said, run.stderr)
+            self.assertEqual(os.listdir(self.folder.name), [], more)
+        run = self.sweep(*TRACE, *GLM, "--ep", "1,2", "--device-pages", "fit",
+                         "--cp", 2, status=4)
+        self.assertEqual(os.listdir(self.folder.name), [])
+        self.sweep(*TRACE, *GLM, "--cp", 2)
+        self.assertEqual(os.listdir(self.folder.name), ["a.h5"])
+
     def test_seeds(self):
         """Where one matters: mean and interval, and no more runs where not."""
         explore = (*TRACE, "--cp", "2,4", "--explore", "0,40", "--device-pages",
@@ -316,7 +356,7 @@ class Ranks(Sweep):
         run = self.sweep(*TRACE, *LONG, "-n", 2, "--objective", "min:nothing",
                          status=2)
         self.assertIn("no number nothing", run.stderr)
-        self.assertEqual(os.listdir(self.folder.name), ["a.h5.journal"])
+        self.assertEqual(os.listdir(self.folder.name), [])
 
 
 class Killed(Sweep):

@@ -243,6 +243,34 @@ START_TEST(only_the_same_grid_goes_on)
 }
 END_TEST
 
+/* Whoever began it, with whatever grid: nothing is lost. */
+START_TEST(one_in_which_no_point_ran_is_made_anew)
+{
+    pl_sweep_point_t point = {.status = PL_ERR_ARGUMENT};
+    bool holds             = true;
+
+    ck_assert_int_eq(pl_sweep_journal_holds(journal, &said.log, &holds), PL_OK);
+    ck_assert(!holds);
+    for (int resume = 0; resume < 2; resume++) {
+        begin();
+        append(0, "0123456789abcdef 0 0 1 0 7 0 cut off");
+        ck_assert_int_eq(
+            pl_sweep_journal_add(journal, 1, 3, &point, &said.log), PL_OK);
+        ck_assert_int_eq(pl_sweep_journal_holds(journal, &said.log, &holds),
+                         PL_OK);
+        ck_assert(!holds);
+        ck_assert_int_eq(pl_sweep_journal_open(journal, "cp = 1,4\n",
+                                               resume != 0, &said.log),
+                         PL_OK);
+        read_all();
+        ck_assert_int_eq(n_known(), 0);
+    }
+    add(0, 1);
+    ck_assert_int_eq(pl_sweep_journal_holds(journal, &said.log, &holds), PL_OK);
+    ck_assert(holds);
+}
+END_TEST
+
 START_TEST(a_folder_that_cannot_be_is_one_line)
 {
     ck_assert_int_eq(pl_sweep_journal_open("/nowhere/a.journal", "cp = 1\n",
@@ -265,6 +293,7 @@ static TCase *all(void)
     tcase_add_test(tcase, a_line_with_a_wrong_bit_is_passed_over);
     tcase_add_test(tcase, what_is_no_line_of_ours_is_passed_over);
     tcase_add_test(tcase, only_the_same_grid_goes_on);
+    tcase_add_test(tcase, one_in_which_no_point_ran_is_made_anew);
     tcase_add_test(tcase, a_folder_that_cannot_be_is_one_line);
     return tcase;
 }
