@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "base/text.h"
@@ -35,7 +36,9 @@ typedef struct sweep {
     size_t n_todo;
     double work, done; /* of todo; of what has been handed out */
     size_t n_known;    /* before this run */
+    bool is_ended;     /* all of them: they are those of the file */
     char *folder, *partial;
+    char *identity; /* on rank 0 */
     int lock; /* of partial, on rank 0; -1: none */
     pl_sweep_lab_t *lab;
     pl_counter_t *counter;
@@ -141,21 +144,34 @@ static pl_status_t lock_output(sweep_t *sweep)
     return PL_OK;
 }
 
-/* Rank 0: what is known already. */
-static pl_status_t open_journal(sweep_t *sweep)
+/* Rank 0: what is known already.  A journal with points is newer than a file
+ * beside it. */
+static pl_status_t read_known(sweep_t *sweep)
 {
-    const pl_log_t *log = &sweep->cli->log;
-    char *identity      = NULL;
-    pl_status_t status;
+    const pl_options_t *o = &sweep->cli->options;
+    const pl_log_t *log   = &sweep->cli->log;
+    struct stat about;
+    bool holds = false;
+    bool ended;
 
     PL_TRY(lock_output(sweep));
-    PL_TRY(pl_sweep_identity(sweep->cli, &identity));
-    status = pl_sweep_journal_open(sweep->folder, identity,
-                                   sweep->cli->options.resume, log);
-    free(identity);
-    return status == PL_OK ? pl_sweep_journal_read(sweep->folder, sweep->points,
-                                                   sweep->n, log)
-                           : status;
+    PL_TRY(pl_sweep_identity(sweep->cli, &sweep->identity));
+    PL_TRY(pl_sweep_journal_holds(sweep->folder, log, &holds));
+    ended = !holds && (stat(o->output, &about) == 0);
+    if (ended && o->resume) {
+        sweep->is_ended = true;
+        return pl_sweep_known_read(o->output, sweep->identity, sweep->points,
+                                   sweep->n, log);
+    }
+    if (ended) {
+        pl_log(log, PL_LOG_INFO,
+               "%s is there, and is replaced in the end; with --resume its "
+               "points would be taken as they are",
+               o->output);
+    }
+    PL_TRY(
+        pl_sweep_journal_open(sweep->folder, sweep->identity, o->resume, log));
+    return pl_sweep_journal_read(sweep->folder, sweep->points, sweep->n, log);
 }
 
 static pl_status_t allocate(sweep_t *sweep)
@@ -180,7 +196,7 @@ static pl_status_t prepare(sweep_t *sweep)
     PL_TRY(check_options(sweep));
     PL_TRY(allocate(sweep));
     PL_TRY(pl_sweep_lab_open(sweep->cli, after_tick, sweep, &sweep->lab));
-    return sweep->cli->world.rank == 0 ? open_journal(sweep) : PL_OK;
+    return sweep->cli->world.rank == 0 ? read_known(sweep) : PL_OK;
 }
 
 /* Collective: all ranks know what rank 0 has read. */
@@ -210,8 +226,12 @@ static pl_status_t share_known(sweep_t *sweep, pl_comm_t *comm)
 static pl_status_t plan(sweep_t *sweep)
 {
     pl_status_t status = PL_OK;
-    size_t *order      = calloc(sweep->n, sizeof(*order));
+    size_t *order;
 
+    if (sweep->n_known == sweep->n) {
+        return PL_OK; /* no trace need be read */
+    }
+    order = calloc(sweep->n, sizeof(*order));
     if (order == NULL) {
         return PL_ERR_MEMORY;
     }
@@ -316,14 +336,16 @@ static pl_status_t finish(sweep_t *sweep)
     pl_sweep_times_t times     = {.n_ranks = cli->world.size};
     pl_status_t status;
 
-    PL_TRY(read_points(sweep));
+    if (!sweep->is_ended) {
+        PL_TRY(read_points(sweep));
+    }
     PL_TRY(check_any(sweep));
     status = pl_sweep_judge(&cli->options, sweep->points, sweep->n, &cli->log,
                             &verdict);
     times.wall_ns = (int64_t)(1e9 * seconds_since(&sweep->started));
     if (status == PL_OK) {
-        status =
-            pl_sweep_save(cli, sweep->points, &verdict, &times, sweep->partial);
+        status = pl_sweep_save(cli, sweep->points, &verdict, &times,
+                               sweep->identity, sweep->partial);
     }
     if (status == PL_OK) {
         pl_sweep_journal_remove(sweep->folder);
@@ -354,6 +376,7 @@ static void close_sweep(sweep_t *sweep, bool is_done)
     free(sweep->estimates);
     free(sweep->todo);
     free(sweep->folder);
+    free(sweep->identity);
     free(sweep->partial);
 }
 

@@ -220,7 +220,8 @@ static pl_status_t fill(const pl_cli_t *cli, const pl_sweep_verdict_t *v,
 
 pl_status_t pl_sweep_save(const pl_cli_t *cli, const pl_sweep_point_t *points,
                           const pl_sweep_verdict_t *verdict,
-                          const pl_sweep_times_t *times, const char *partial)
+                          const pl_sweep_times_t *times, const char *identity,
+                          const char *partial)
 {
     save_t save   = {0};
     char date[32] = "";
@@ -237,6 +238,7 @@ pl_status_t pl_sweep_save(const pl_cli_t *cli, const pl_sweep_point_t *points,
         .n_config  = save.config.n,
         .axes      = save.axes.items,
         .n_axes    = save.axes.n,
+        .grid      = identity,
         .points    = points,
         .places    = verdict->places,
         .meets     = verdict->meets,

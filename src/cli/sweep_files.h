@@ -18,11 +18,12 @@ typedef struct pl_sweep_times {
     int64_t wall_ns;
 } pl_sweep_times_t;
 
-/* Write --output by way of `partial`.  Statuses of pl_sweep_write. */
+/* Write --output by way of `partial`; `identity` is that of its points.  Statuses of pl_sweep_write. */
 PL_MUST_CHECK pl_status_t pl_sweep_save(const pl_cli_t *cli,
                                         const pl_sweep_point_t *points,
                                         const pl_sweep_verdict_t *verdict,
                                         const pl_sweep_times_t *times,
+                                        const char *identity,
                                         const char *partial);
 
 #endif /* PL_CLI_SWEEP_FILES_H */

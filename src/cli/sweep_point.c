@@ -387,7 +387,16 @@ static int64_t largest(const int64_t *numbers, size_t n)
     return most;
 }
 
-/* seeds[n] into the point's values, which are as those of the first. */
+static int by_name(const void *first, const void *second)
+{
+    const pl_sweep_value_t *a = first;
+    const pl_sweep_value_t *b = second;
+
+    return strcmp(a->name, b->name);
+}
+
+/* seeds[n] into the point's values, which are those of the first, in the order
+ * in which its file gives them back. */
 static pl_status_t fold(const values_t *seeds, size_t n,
                         pl_sweep_point_t *point)
 {
@@ -406,6 +415,10 @@ static pl_status_t fold(const values_t *seeds, size_t n,
         status     = PL_ARRAY_PUSH(&point->values, value);
     }
     free(numbers);
+    if ((status == PL_OK) && (point->values.n > 0)) {
+        qsort(point->values.items, point->values.n,
+              sizeof(point->values.items[0]), by_name);
+    }
     return status;
 }
 

@@ -27,7 +27,7 @@
 
 #define PL_SWEEP_FORMAT "pagelane-sweep"
 #define PL_SWEEP_MAJOR  1
-#define PL_SWEEP_MINOR  0
+#define PL_SWEEP_MINOR  1
 
 #define PL_SWEEP_NAME_BYTES 48
 #define PL_SWEEP_UNIT_BYTES 16
@@ -106,6 +106,7 @@ typedef struct pl_sweep_file {
     size_t n_config;
     const pl_sweep_axis_t *axes;
     size_t n_axes;
+    const char *grid;               /* what is swept, as in a journal */
     const pl_sweep_point_t *points; /* [n_points], all known */
     const int64_t *places;          /* [n_points] 1: the best */
     const uint8_t *meets;           /* [n_points] 1: its limits */
@@ -124,5 +125,13 @@ typedef struct pl_sweep_file {
 PL_MUST_CHECK pl_status_t pl_sweep_write(const pl_sweep_file_t *file,
                                          const char *partial, const char *path,
                                          const pl_log_t *log);
+
+/* The points of such a file, into points[n_points].  PL_ERR_INPUT: it is none,
+ * or one of another `grid`. */
+PL_MUST_CHECK pl_status_t pl_sweep_known_read(const char *path,
+                                              const char *grid,
+                                              pl_sweep_point_t *points,
+                                              size_t n_points,
+                                              const pl_log_t *log);
 
 #endif /* PL_STORE_SWEEP_H */

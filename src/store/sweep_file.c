@@ -10,7 +10,7 @@
 #include "store/h5.h"
 #include "store/seal.h"
 #include "store/snapshot_internal.h"
-#include "store/sweep.h"
+#include "store/sweep_internal.h"
 
 bool pl_sweep_is_millionths(const char *unit)
 {
@@ -227,6 +227,52 @@ static void add_numbers(pl_content_t *content, const pl_sweep_file_t *file,
     }
 }
 
+/* Names of numbers that others have, with blanks between them. */
+static pl_status_t find_lacks(const pl_sweep_point_t *point,
+                              const likes_t *likes, char **lacks_p)
+{
+    pl_text_t text = {0};
+    bool lacks     = (point->status == PL_OK) && (point->values.n < likes->n);
+
+    pl_text_add(&text, "%s", "");
+    for (size_t i = 0; lacks && (i < likes->n); i++) {
+        const char *name = likes->items[i]->name;
+
+        if (pl_sweep_find(point, name) == NULL) {
+            pl_text_add(&text, "%s%s", text.n == 0 ? "" : " ", name);
+        }
+    }
+    return pl_text_take(&text, lacks_p);
+}
+
+static const char *lacks_text(const void *context, size_t i)
+{
+    char *const *lacks = context;
+
+    return lacks[i];
+}
+
+static pl_status_t add_lacks(pl_content_t *content, const pl_sweep_file_t *file,
+                             const likes_t *likes)
+{
+    char **lacks       = calloc(file->n_points + 1, sizeof(*lacks));
+    pl_status_t status = lacks == NULL ? PL_ERR_MEMORY : PL_OK;
+
+    for (size_t i = 0; (i < file->n_points) && (status == PL_OK); i++) {
+        status = find_lacks(&file->points[i], likes, &lacks[i]);
+    }
+    if (status == PL_OK) {
+        add_texts(content, file, "/outcome/lacks",
+                  "numbers that it does not have, though others do", lacks_text,
+                  lacks);
+    }
+    for (size_t i = 0; (lacks != NULL) && (i < file->n_points); i++) {
+        free(lacks[i]);
+    }
+    free(lacks);
+    return status;
+}
+
 /* Sizes here are the same for any run, so that the rest stays where it is. */
 static void add_timing(pl_content_t *content, const pl_sweep_file_t *file)
 {
@@ -247,14 +293,16 @@ static void add_timing(pl_content_t *content, const pl_sweep_file_t *file)
     }
 }
 
-static void add_all(pl_content_t *content, const pl_sweep_file_t *file,
-                    const likes_t *likes)
+static pl_status_t add_all(pl_content_t *content, const pl_sweep_file_t *file,
+                           const likes_t *likes)
 {
     pl_content_text(content, "/", "format", PL_SWEEP_FORMAT);
     pl_content_version(content, "/", "schema_version", PL_SWEEP_MAJOR,
                        PL_SWEEP_MINOR);
     add_config(content, file);
+    pl_sweep_add_grid(content, file->grid);
     add_outcome(content, file);
+    PL_TRY(add_lacks(content, file, likes));
     add_numbers(content, file, likes, "metrics", false,
                 "of the point; the mean over its seeds");
     if (file->intervals) {
@@ -262,6 +310,7 @@ static void add_all(pl_content_t *content, const pl_sweep_file_t *file,
                     "half of the 95 % interval of the mean over seeds");
     }
     add_timing(content, file);
+    return pl_content_status(content);
 }
 
 /* ---- to the disk ---- */
@@ -295,8 +344,7 @@ pl_status_t pl_sweep_write(const pl_sweep_file_t *file, const char *partial,
     pl_status_t status   = find_likes(file, &likes);
 
     if (status == PL_OK) {
-        add_all(&content, file, &likes);
-        status = pl_content_status(&content);
+        status = add_all(&content, file, &likes);
     }
     if (status != PL_OK) {
         pl_log(log, PL_LOG_ERROR, "%s: out of memory", partial);

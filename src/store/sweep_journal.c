@@ -12,7 +12,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "store/file.h"
-#include "store/sweep.h"
+#include "store/sweep_internal.h"
 
 /* More than a rank ever writes: 100,000 points of 10 KB. */
 static const size_t LARGEST = (size_t)1 << 30;
@@ -125,8 +125,9 @@ static void first_difference(const char *was, const char *is, char *text,
                    (int)(b < 100 ? b : 100), is);
 }
 
-static pl_status_t compare_grids(const char *folder, const char *was,
-                                 const char *is, const pl_log_t *log)
+pl_status_t pl_sweep_compare_grids(const char *where, const char *was,
+                                   const char *is, const char *remedy,
+                                   const pl_log_t *log)
 {
     char text[256];
 
@@ -135,9 +136,8 @@ static pl_status_t compare_grids(const char *folder, const char *was,
     }
     first_difference(was, is, text, sizeof(text));
     pl_log(log, PL_LOG_ERROR,
-           "%s holds points of another sweep: it had %s; repeat that one, or "
-           "remove the folder",
-           folder, text);
+           "%s holds points of another sweep: it had %s; %s", where, text,
+           remedy);
     return PL_ERR_INPUT;
 }
 
@@ -187,7 +187,8 @@ pl_status_t pl_sweep_journal_open(const char *folder, const char *grid,
                folder);
         status = PL_ERR_ARGUMENT;
     } else if (status == PL_OK) {
-        status = compare_grids(folder, was, grid, log);
+        status = pl_sweep_compare_grids(
+            folder, was, grid, "repeat that one, or remove the folder", log);
     }
     free(was);
     free(path);

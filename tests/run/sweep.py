@@ -125,7 +125,7 @@ class Points(Sweep):
         said = self.sweep(*TRACE, *line(GRID), "--json").json()["points"]
         with h5py.File(self.path("a.h5"), "r") as file:
             self.assertEqual(file.attrs["format"], b"pagelane-sweep")
-            self.assertEqual(list(file.attrs["schema_version"]), [1, 0])
+            self.assertEqual(list(file.attrs["schema_version"]), [1, 1])
             rows = list(zip(*(file["options"][n.replace("-", "_")][...].astype(
                 str) for n in GRID)))
             want = list(itertools.product(*(map(str, v) for v in
@@ -225,6 +225,16 @@ class Points(Sweep):
         self.assertIn(self.path("fit.json"), marked[0])
         self.assertIn("16", marked[0])
         self.assertEqual(said.count("~ extrapolated"), 1)
+        # read back, points lack what others have
+        whole = tree(self.path("b.h5"))
+        self.assertEqual(self.sweep(*grid, "--resume", output="b.h5")
+                         .stdout.decode(), said)
+        self.assertEqual(tree(self.path("b.h5")), whole)
+        with h5py.File(self.path("b.h5"), "r") as file:
+            lacks = sorted(set(file["outcome/lacks"][...].astype(str)))
+            self.assertEqual(len(lacks), 2)
+            self.assertEqual(lacks[0], "")
+            self.assertIn("extrapolated", lacks[1].split(" "))
 
     def test_what_does_not_fit_is_an_outcome(self):
         points = {p["options"]["ep"]: p for p in self.sweep(
@@ -416,6 +426,38 @@ class Killed(Sweep):
             self.assertEqual(sorted(os.listdir(self.folder.name)),
                              ["a.h5", "whole.h5"])
             os.remove(self.path("a.h5"))
+
+    def test_a_finished_one_is_known(self):
+        """Points that cannot be run, too; only what is asked of them may be
+        another."""
+        args = (*TRACE, *GLM, "--prefill", "1x1,2x1", "--decode", "1x2,1x4",
+                "--max-new", "4,16", "--chunk", "512,100", "--explore", "0,3",
+                "--repeat", 2, "--mtp", "1:0.8,2:0.8")
+        first = self.sweep(*args)
+        self.assertNotIn("is replaced", first.stderr)
+        whole = tree(self.path("a.h5"))
+        for ranks in (1, 2):
+            run = self.run_program(*args, "--resume", "-n", ranks, "--output",
+                                   self.path("a.h5"), verb="sweep")
+            self.assertIn("64 points, 64 of them known before", run.stderr)
+            self.assertEqual(run.stdout, first.stdout)
+            self.assertEqual(tree(self.path("a.h5")), whole)
+            self.assertEqual(os.listdir(self.folder.name), ["a.h5"])
+        asked = ("--objective", "max:mean_ttft_ms", "--gpu-hour-cost", 3)
+        again = self.sweep(*args, *asked, "--resume", "--json").json()
+        self.assertEqual(again, self.sweep(*args, *asked, "--json",
+                                           output="b.h5").json())
+        self.assertEqual(tree(self.path("a.h5")), tree(self.path("b.h5")))
+        run = self.sweep(*args, "--slo", "ttft:1s", "--resume", status=3)
+        self.assertIn("'slo = ', now 'slo = ttft:1s'", run.stderr)
+        self.assertEqual(tree(self.path("a.h5")), tree(self.path("b.h5")))
+        with h5py.File(self.path("a.h5"), "a") as file:
+            del file["grid"]
+        run = self.sweep(*args, "--resume", status=3)
+        self.assertEqual(len(run.stderr.strip().split("\n")), 1)
+        run = self.run_program(*TRACE, "--output", self.path("b.h5"),
+                               verb="sweep")
+        self.assertIn("b.h5 is there, and is replaced", run.stderr)
 
     def test_what_is_not_resumed(self):
         process = self.start(1)

@@ -254,8 +254,8 @@ START_TEST(one_in_which_no_point_ran_is_made_anew)
     for (int resume = 0; resume < 2; resume++) {
         begin();
         append(0, "0123456789abcdef 0 0 1 0 7 0 cut off");
-        ck_assert_int_eq(
-            pl_sweep_journal_add(journal, 1, 3, &point, &said.log), PL_OK);
+        ck_assert_int_eq(pl_sweep_journal_add(journal, 1, 3, &point, &said.log),
+                         PL_OK);
         ck_assert_int_eq(pl_sweep_journal_holds(journal, &said.log, &holds),
                          PL_OK);
         ck_assert(!holds);
