@@ -76,14 +76,6 @@ def hashes(paths):
     return found
 
 
-def is_alive(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 class Broken(pl.Case):
     """A folder of a tier and of snapshots that has bad luck."""
     cold = {}
@@ -280,7 +272,7 @@ class Killed(Broken):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         status = run.wait(timeout=300)
-        while any(is_alive(pid) for pid in pids):
+        while any(pl.is_alive(pid) for pid in pids):
             time.sleep(0.005)
         return status != 0
 
@@ -386,7 +378,7 @@ class Killed(Broken):
             for pid in others:
                 os.kill(pid, signal.SIGSTOP)
             os.kill(ranks["0"], signal.SIGKILL)
-            while is_alive(ranks["0"]):
+            while pl.is_alive(ranks["0"]):
                 time.sleep(0.005)
             refused = self.run_on(SMALL, 2)
             self.assertEqual(refused.status, 3, str(refused))
@@ -396,7 +388,7 @@ class Killed(Broken):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         run.wait(timeout=300)
-        while is_alive(ranks["1"]):
+        while pl.is_alive(ranks["1"]):
             time.sleep(0.005)
         self.goes_on(SMALL, 2)
 

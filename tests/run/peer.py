@@ -21,7 +21,6 @@ import numpy as np  # noqa: E402
 import pagelane_run as pl  # noqa: E402
 from pagelane_run import MPIRUN, lanes, launch  # noqa: E402
 from determinism import content  # noqa: E402
-from kills import is_alive  # noqa: E402
 
 TINY = os.path.join(pl.ROOT, "examples", "glm-tiny")
 STAMP = [*pl.SMALL, "--verify", "full"]
@@ -179,9 +178,9 @@ class Killed(Peers):
             os.kill(rng.choice(ranks), signal.SIGKILL)
             self.assertNotEqual(run.wait(timeout=300), 0)
             deadline = time.monotonic() + 10
-            while any(map(is_alive, below)) and time.monotonic() < deadline:
+            while any(map(pl.is_alive, below)) and time.monotonic() < deadline:
                 time.sleep(0.01)
-            self.assertEqual([pid for pid in below if is_alive(pid)], [])
+            self.assertEqual([pid for pid in below if pl.is_alive(pid)], [])
         self.assertEqual(self.left() - before, set())
 
 

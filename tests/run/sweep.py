@@ -5,14 +5,12 @@ A point is what `sim` says with the same options; one rank or several, killed an
 resumed or not, the same file comes; points are shared out evenly; the best by
 the objective is first.
 """
-import contextlib
 import glob
 import itertools
 import json
 import math
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -378,7 +376,7 @@ class Killed(Sweep):
             [self.program, "sweep", *map(str, self.args), "-n", str(ranks)],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             env=pl.environment(), start_new_session=True)
-        self.addCleanup(self.kill, process)
+        self.addCleanup(pl.kill, process)
         end = time.monotonic() + 60
         while len(self.lines()) < 10:
             self.assertLess(time.monotonic(), end)
@@ -395,21 +393,12 @@ class Killed(Sweep):
     def journals(self):
         return sorted(glob.glob(self.path("a.h5.journal/rank-*")))
 
-    def kill(self, process):
-        """With mpirun, if there is one, and its ranks: left alone they would
-        go on to the end before they miss it."""
-        if process.poll() is None:
-            for pid in pl.family(process.pid):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            process.wait()
-
     def test_resumed_it_is_the_same_file(self):
         whole = self.run_program(*TRACE, "--passes", 12, *LONG, "--output",
                                  self.path("whole.h5"), verb="sweep",
                                  timeout=300)
         for ranks, again in ((1, 1), (2, 2), (2, 1)):
-            self.kill(self.start(ranks))
+            pl.kill(self.start(ranks))
             known = len(self.lines())
             self.assertTrue(10 <= known < 64, known)
             self.assertFalse(os.path.exists(self.path("a.h5")))
@@ -463,7 +452,7 @@ class Killed(Sweep):
         process = self.start(1)
         run = self.run_program(*self.args, verb="sweep", status=3)
         self.assertIn("written by another sweep", run.stderr)
-        self.kill(process)
+        pl.kill(process)
         run = self.run_program(*self.args, verb="sweep", status=2)
         self.assertIn("add --resume", run.stderr)
         for more, differs in ((("--chunk", 1024), "'chunk = 512', now 'chunk "

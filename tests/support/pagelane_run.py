@@ -7,8 +7,10 @@ import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 import unittest
 
 try:
@@ -50,6 +52,27 @@ def family(pid):
     for one in found:
         found += below.get(one, [])
     return found[::-1]
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def kill(process):
+    """With mpirun, if there is one, and its ranks: left alone they would go on
+    to the end before they miss it.  They are gone when this returns."""
+    pids = family(process.pid)
+    if process.poll() is None:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait()
+    while any(map(is_alive, pids)):
+        time.sleep(0.005)
 
 
 def lanes(c, d, device, host):
