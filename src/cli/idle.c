@@ -5,6 +5,7 @@
 
 #include "cli/fleet_shape.h"
 #include "cli/planned.h"
+#include "cli/sweep_grid.h"
 
 /* ---- when ---- */
 
@@ -129,6 +130,12 @@ static bool has_no_series(const pl_cli_t *cli, const pl_options_t *defaults)
     return cli->options.snapshot_every == NULL;
 }
 
+static bool parts_no_gpus(const pl_cli_t *cli, const pl_options_t *defaults)
+{
+    (void)defaults;
+    return (cli->grid == NULL) || !pl_grid_parts_gpus(cli->grid);
+}
+
 static bool is_no_page(const pl_cli_t *cli, const pl_options_t *defaults)
 {
     (void)defaults;
@@ -222,6 +229,8 @@ static const pl_idle_option_t OPTIONS[] = {
      "--executor cost has no tokens to write"},
     {PLANS, "events", has_no_snapshot,
      "events go to a snapshot; add --snapshot"},
+    {PL_VERB_SWEEP, "gpus", parts_no_gpus,
+     "it is what --pd auto parts, and instances say their own"},
     {PL_VERB_INSPECT, "tier", is_no_page, "it is for `page G`"},
     {PL_VERB_BENCH, "seed", draws_nothing, "kernels draw nothing from it"},
     {PL_VERB_RUN, "speedup", is_unpaced, "--pace none: nobody waits"},

@@ -53,7 +53,8 @@
      .kind     = PL_OPTION_INTEGER,
      .fallback = "8",
      .unit     = "GPUs",
-     .help     = "All GPUs together; in `sweep`, those of --pd auto.",
+     .help     = "All GPUs together; in `sweep`, those of --pd auto: one "
+                 "number, or several with commas between them.",
      .min      = 1,
      .max      = 1000000,
      .verbs    = PL_VERB_SIZE | SWEEP,

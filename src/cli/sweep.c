@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/exit_status.h"
+#include "cli/idle.h"
 #include "cli/sweep_files.h"
 #include "cli/sweep_grid.h"
 #include "cli/sweep_judge.h"
@@ -112,6 +113,9 @@ static pl_status_t check_options(const sweep_t *sweep)
                "option --output is missing; name the HDF5 file that points go "
                "to");
         return PL_ERR_ARGUMENT;
+    }
+    if (sweep->cli->world.rank == 0) {
+        PL_TRY(pl_idle_note(sweep->cli));
     }
     return pl_sweep_judge_check(o, log);
 }

@@ -8,7 +8,10 @@
 #include "base/text.h"
 #include "cli/sweep_split.h"
 
-enum { LARGEST_CONFIG = 1 << 20 };
+enum {
+    LARGEST_CONFIG = 1 << 20,
+    USUAL_GPUS     = 8 /* of --gpus */
+};
 
 /* What the table of lists is read into. */
 typedef struct values {
@@ -19,6 +22,7 @@ typedef struct values {
 struct pl_grid {
     PL_ARRAY(pl_axis_t) axes;
     size_t n_points;
+    bool parts_gpus;
 };
 
 bool pl_grid_is_axis(const pl_option_t *option)
@@ -31,14 +35,21 @@ bool pl_grid_is_axis(const pl_option_t *option)
            (strcmp(option->group, "output") != 0);
 }
 
+bool pl_grid_parts_gpus(const pl_grid_t *grid)
+{
+    return grid->parts_gpus;
+}
+
 /* ---- the table in which axes are texts ---- */
+
+static const char GPUS[] = "gpus"; /* a list, but no axis: --pd is */
 
 /* rows[n] of `table` anew. */
 static void make_rows(const pl_option_table_t *table, pl_option_t *rows)
 {
     for (size_t i = 0; i < table->n; i++) {
         rows[i] = table->options[i];
-        if (pl_grid_is_axis(&rows[i])) {
+        if (pl_grid_is_axis(&rows[i]) || (strcmp(rows[i].name, GPUS) == 0)) {
             rows[i].kind   = PL_OPTION_STRING;
             rows[i].unit   = "value, or several with commas between them";
             rows[i].offset = offsetof(values_t, texts) + i * sizeof(char *);
@@ -200,6 +211,40 @@ static pl_status_t give_all(const pl_option_t *option,
     return status;
 }
 
+static int compare_texts(const void *first, const void *second)
+{
+    const char *const *a = first;
+    const char *const *b = second;
+
+    return strcmp(*a, *b);
+}
+
+/* A value that is there twice would be two points that are one. */
+static pl_option_result_t check_each_once(const pl_axis_t *axis)
+{
+    const size_t n            = axis->items.n;
+    const char **sorted       = calloc(n + 1, sizeof(*sorted));
+    pl_option_result_t result = {0};
+
+    if (sorted == NULL) {
+        return pl_option_bad(PL_ERR_MEMORY, "options: out of memory");
+    }
+    for (size_t i = 0; i < n; i++) {
+        sorted[i] = axis->items.items[i];
+    }
+    qsort(sorted, n, sizeof(*sorted), compare_texts);
+    for (size_t i = 1; (i < n) && (result.verdict == PL_OPTION_OKAY); i++) {
+        if (strcmp(sorted[i], sorted[i - 1]) == 0) {
+            result = pl_option_bad(
+                PL_ERR_ARGUMENT,
+                "option --%s: %.80s stands there twice; leave one of them out",
+                axis->option->name, sorted[i]);
+        }
+    }
+    free(sorted);
+    return result;
+}
+
 /* Cut axis->text at its commas; is each item a value of the option? */
 static pl_option_result_t split(pl_axis_t *axis, pl_options_t *scratch)
 {
@@ -226,7 +271,7 @@ static pl_option_result_t split(pl_axis_t *axis, pl_options_t *scratch)
             return pl_option_bad(PL_ERR_MEMORY, "options: out of memory");
         }
         if (last) {
-            return result;
+            return check_each_once(axis);
         }
         item = end + 1;
     }
@@ -261,14 +306,21 @@ static char **text_of(values_t *values, const char *name)
     return &values->texts[i];
 }
 
-/* --pd auto becomes a list, into which --cp goes: it is no axis any more. */
-static pl_option_result_t expand_splits(values_t *values)
+/* --pd auto becomes a list, into which --gpus and --cp go: they are no axes any
+ * more. */
+static pl_option_result_t expand_splits(values_t *values, bool *parts_p)
 {
     pl_option_result_t result = {0};
     char **pd                 = text_of(values, "pd");
     char **cp                 = text_of(values, "cp");
+    const char *gpus          = *text_of(values, GPUS);
     char *list                = NULL;
 
+    *parts_p = false;
+    result   = pl_sweep_check_gpus(gpus, USUAL_GPUS, &values->options.gpus);
+    if (result.verdict != PL_OPTION_OKAY) {
+        return result;
+    }
     if ((*pd == NULL) || (strstr(*pd, "auto") == NULL)) {
         return result;
     }
@@ -277,9 +329,9 @@ static pl_option_result_t expand_splits(values_t *values)
             PL_ERR_ARGUMENT,
             "option --pd %.80s: auto stands alone, or is left out", *pd);
     }
-    result = pl_sweep_splits(values->options.gpus, *cp,
-                             *text_of(values, "hardware"), &list);
+    result = pl_sweep_splits(gpus, *cp, *text_of(values, "hardware"), &list);
     if (result.verdict == PL_OPTION_OKAY) {
+        *parts_p = true;
         free(*pd);
         free(*cp);
         *pd = list;
@@ -299,7 +351,7 @@ static pl_option_result_t make_axes(values_t *values, pl_grid_t *grid)
          i++) {
         pl_axis_t axis = {&table->options[i], values->texts[i], {0}};
 
-        if (values->texts[i] == NULL) {
+        if ((values->texts[i] == NULL) || !pl_grid_is_axis(axis.option)) {
             continue;
         }
         if (PL_ARRAY_PUSH(&grid->axes, axis) != PL_OK) {
@@ -333,7 +385,7 @@ pl_option_result_t pl_grid_load(int argc, const char *const *argv,
     table.options = rows;
     result        = load(&table, &source, &values, words);
     if (result.verdict == PL_OPTION_OKAY) {
-        made = expand_splits(&values);
+        made   = expand_splits(&values, &grid->parts_gpus);
         made = made.verdict == PL_OPTION_OKAY ? make_axes(&values, grid) : made;
         result = made.verdict == PL_OPTION_OKAY ? result : made;
     }

@@ -50,4 +50,8 @@ PL_MUST_CHECK pl_status_t pl_grid_point(const pl_grid_t *grid,
 
 bool pl_grid_is_axis(const pl_option_t *option);
 
+/* Was it `--pd auto`, which parts --gpus?  That is a list too, and only here;
+ * options->gpus: a value of it that is not the usual one, or else that. */
+bool pl_grid_parts_gpus(const pl_grid_t *grid);
+
 #endif /* PL_CLI_SWEEP_GRID_H */

@@ -32,6 +32,8 @@ check --prefill 1x1 --router random --ownership replicated --log-level warn
 check --prefill 2x8 --device-pages 10
 sweep="$PAGELANE sweep --trace $DATA/mooncake_conversation_slice.jsonl"
 $sweep --pd auto --gpus 8 -o a.h5
+$sweep --pd auto --gpus 16,20 -o a.h5
+$sweep --gpus 16 --slo x -o a.h5
 $sweep --pd auto,1x8+1x8 -o a.h5
 $sweep --pd auto --hardware nothing -o a.h5
 $sweep --pd auto --hardware H200,Xeon-8480 -o a.h5

@@ -2,6 +2,7 @@
  * GPUs. */
 #include "cli/fleet_shape.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,7 +127,7 @@ START_TEST(routers_are_those_of_the_fleet)
 }
 END_TEST
 
-static void split(int64_t gpus, const char *cps, const char *want)
+static void split(const char *gpus, const char *cps, const char *want)
 {
     char *text                = NULL;
     pl_option_result_t result = pl_sweep_splits(gpus, cps, NULL, &text);
@@ -140,19 +141,45 @@ START_TEST(gpus_are_parted_in_all_ways)
 {
     pl_option_result_t result;
     char *text = NULL;
+    char number[24];
 
-    split(16, "0", "1x8+1x8:dp8");
-    split(32, "8", "1x8+3x8:dp8,2x8+2x8:dp8,2x8+1x16:dp16,3x8+1x8:dp8");
-    split(32, "16,8",
+    split("16", "0", "1x8+1x8:dp8");
+    split("32,16", "8",
+          "1x8+3x8:dp8,2x8+2x8:dp8,2x8+1x16:dp16,3x8+1x8:dp8,1x8+1x8:dp8");
+    split("32", "16,8",
           "1x16+2x8:dp8,1x16+1x16:dp16,1x8+3x8:dp8,2x8+2x8:dp8,"
           "2x8+1x16:dp16,3x8+1x8:dp8");
-    split(10, "1,2", "2x1+1x8:dp8,1x2+1x8:dp8");
+    split("10", "1,2", "2x1+1x8:dp8,1x2+1x8:dp8");
     for (int64_t gpus = 1; gpus < 16; gpus++) {
-        result = pl_sweep_splits(gpus, "8", NULL, &text);
+        (void)snprintf(number, sizeof(number), "%" PRId64, gpus);
+        result = pl_sweep_splits(number, "8", NULL, &text);
         ck_assert_int_eq(result.verdict, PL_OPTION_BAD);
     }
-    result = pl_sweep_splits(64, "8,x", NULL, &text);
+}
+END_TEST
+
+static void refused(const char *gpus, const char *cps, const char *message)
+{
+    char *text                = NULL;
+    pl_option_result_t result = pl_sweep_splits(gpus, cps, NULL, &text);
+
     ck_assert_int_eq(result.verdict, PL_OPTION_BAD);
+    ck_assert_msg(strstr(result.message, message) != NULL, "%s",
+                  result.message);
+}
+
+/* The numbers that are named can be parted, and none between them. */
+START_TEST(what_cannot_be_parted_is_told_what_can)
+{
+    refused("64", "8,x", "option --cp: cannot use '8,x'");
+    refused("64,0", "8", "option --gpus: cannot use '64,0'");
+    refused("64,16,64", "8", "option --gpus: 64 stands there twice");
+    refused("64", "8,4,0", "option --cp: 8 stands there twice");
+    refused("8", "8", "; 16 can; or give --cp");
+    refused("20", "8", "; 16 and 24 can; or give --cp");
+    refused("64,21", "6,4", "; 20 and 22 can; or give --cp");
+    refused("1", "64", "; 72 can; or give --cp");
+    refused("1000000", "8", "; give other numbers, or --cp");
 }
 END_TEST
 
@@ -190,6 +217,7 @@ static TCase *all(void)
     tcase_add_test(tcase, rates_are_bytes_a_microsecond);
     tcase_add_test(tcase, routers_are_those_of_the_fleet);
     tcase_add_test(tcase, gpus_are_parted_in_all_ways);
+    tcase_add_test(tcase, what_cannot_be_parted_is_told_what_can);
     tcase_add_test(tcase, every_split_takes_all_gpus);
     return tcase;
 }

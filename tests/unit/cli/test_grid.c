@@ -160,6 +160,10 @@ START_TEST(what_is_wrong_is_told_as_everywhere)
         {"--snapshot a.h5", "--snapshot does not belong here"},
         {"--sloo 1", "did you mean --slo?"},
         {"--config /nowhere/x", "option --config: cannot read /nowhere/x"},
+        {"--pd 1x8+1x8,1x4+1x8,1x8+1x8",
+         "option --pd: 1x8+1x8 stands there twice"},
+        {"--gpus 8,x", "option --gpus: cannot use '8,x'"},
+        {"--gpus 20 --pd auto", "16 and 24 can"},
         {"--repeat 0", "option --repeat: cannot use '0'"},
     };
 
@@ -178,17 +182,19 @@ END_TEST
 
 START_TEST(a_grid_without_end_is_refused)
 {
-    char text[512] = "--cp 1";
+    static const char *const LISTS[] = {" --chunk 1", " --limit 1",
+                                        " --max-batch 1"};
+    char text[1024]                  = "";
     pl_option_result_t result;
 
-    for (int i = 0; i < 70; i++) {
-        (void)strcat(text, ",1");
+    for (int list = 0; list < 3; list++) {
+        (void)strcat(text, LISTS[list]);
+        for (int i = 2; i < 50; i++) {
+            size_t n = strlen(text);
+
+            (void)snprintf(text + n, sizeof(text) - n, ",%d", i);
+        }
     }
-    (void)strcat(text, " --limit 1");
-    for (int i = 0; i < 70; i++) {
-        (void)strcat(text, ",1");
-    }
-    (void)strcat(text, " --explore 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1");
     result = load(text, NULL);
     ck_assert_int_eq(result.verdict, PL_OPTION_BAD);
     ck_assert_ptr_nonnull(strstr(result.message, "more than 100000 points"));
@@ -210,6 +216,31 @@ START_TEST(splits_of_gpus_are_an_axis)
         ck_assert_int_eq(options.router, i % 2 == 0 ? 1 : 2);
         pl_options_free(&options);
     }
+    ck_assert(pl_grid_parts_gpus(grid));
+}
+END_TEST
+
+START_TEST(splits_of_several_numbers_are_one_axis)
+{
+    static const char *const WANT[] = {"1x8+1x8:dp8", "1x8+2x8:dp8",
+                                       "1x8+1x16:dp16", "2x8+1x8:dp8"};
+
+    load_well("--pd auto --gpus 16,24", NULL);
+    ck_assert_uint_eq(pl_grid_n_points(grid), 4);
+    for (size_t i = 0; i < 4; i++) {
+        ck_assert_int_eq(pl_grid_point(grid, &base, i, &options), PL_OK);
+        ck_assert_str_eq(options.pd, WANT[i]);
+        pl_options_free(&options);
+    }
+}
+END_TEST
+
+START_TEST(gpus_without_auto_are_known)
+{
+    load_well("--gpus 8,16 --cp 1,2", NULL);
+    ck_assert_uint_eq(pl_grid_n_points(grid), 2);
+    ck_assert(!pl_grid_parts_gpus(grid));
+    ck_assert_int_eq(base.gpus, 16);
 }
 END_TEST
 
@@ -225,6 +256,8 @@ static TCase *all(void)
     tcase_add_test(tcase, what_is_wrong_is_told_as_everywhere);
     tcase_add_test(tcase, a_grid_without_end_is_refused);
     tcase_add_test(tcase, splits_of_gpus_are_an_axis);
+    tcase_add_test(tcase, splits_of_several_numbers_are_one_axis);
+    tcase_add_test(tcase, gpus_without_auto_are_known);
     return tcase;
 }
 
