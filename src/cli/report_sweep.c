@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/output_file.h"
+#include "sim/sweep.h"
 
 enum { TEXT_BYTES = 1536 };
 
@@ -135,25 +136,44 @@ void pl_sweep_say_point(const pl_sweep_view_t *view, size_t point, char *text,
 
 /* ---- the decision ---- */
 
+/* What the sweep has put in order by it (sim/sweep.h). */
+static double key_at(const pl_sweep_view_t *view, size_t place)
+{
+    double goal = pl_sweep_goal_at(view, view->table.order[place]);
+
+    return view->goal.largest ? -goal : goal;
+}
+
+/* Points in front that are as good as each other, the best of them included. */
+static size_t count_alike(const pl_sweep_view_t *view)
+{
+    double least = INFINITY;
+    size_t k     = 0;
+
+    for (size_t i = 0; i < view->n_meet; i++) {
+        least = fmin(least, key_at(view, i));
+    }
+    while ((k < view->n_meet) &&
+           (pl_sweep_steps(key_at(view, k), least) <= 0)) {
+        k++;
+    }
+    return k > 0 ? k : 1;
+}
+
 /* What the point after the best has: "the next best, cp 4, costs 2 (+3.1 %)".
  * Points that are as good are passed over, and counted. */
 static void say_next(const pl_sweep_view_t *view, char *text, size_t n)
 {
     const pl_sweep_table_t *table = &view->table;
     double best                   = pl_sweep_goal_at(view, view->best);
-    size_t k                      = 1;
-    char point[PL_SWEEP_SAY_BYTES], has[96], alike[64] = "";
+    size_t k                      = count_alike(view);
+    char point[PL_SWEEP_SAY_BYTES], has[96], alike[96] = "";
     double next;
 
-    while ((k < view->n_meet) &&
-           (pl_sweep_goal_at(view, table->order[k]) == best)) {
-        k++;
-    }
     if (k > 1) {
         (void)snprintf(alike, sizeof(alike),
-                       k == 2 ? "%zu other point is as good; "
-                              : "%zu other points are as good; ",
-                       k - 1);
+                       "%zu other point%s as good, to one part in a hundred; ",
+                       k - 1, k == 2 ? " is" : "s are");
     }
     if (k >= view->n_meet) {
         (void)snprintf(text, n, "%s%s.", alike,

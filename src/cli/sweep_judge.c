@@ -266,6 +266,7 @@ static pl_status_t rank(const objective_t *objective,
             .ran   = points[i].status == PL_OK,
             .meets = v->meets[i] != 0,
             .kept  = v->kept[i],
+            .ttft  = pl_sweep_number(&points[i], "mean_ttft_ms"),
             .key   = objective->metric == NULL
                          ? v->costs[i]
                          : objective->sign *

@@ -83,6 +83,7 @@ typedef struct item {
     size_t index;
     double estimate;
     pl_sweep_standing_t standing;
+    double steps;
 } item_t;
 
 typedef int (*compare_t)(const void *, const void *);
@@ -128,6 +129,17 @@ pl_status_t pl_sweep_longest_first(const double *estimates, size_t n,
     return PL_OK;
 }
 
+double pl_sweep_steps(double key, double least)
+{
+    return least == 0 ? key : floor((key - least) / (fabs(least) / 100));
+}
+
+/* The smaller is first. */
+static int by_number(double a, double b)
+{
+    return (a > b) - (a < b);
+}
+
 static int by_standing(const void *first, const void *second)
 {
     const item_t *x              = first;
@@ -141,25 +153,49 @@ static int by_standing(const void *first, const void *second)
     if (a->ran && (a->meets != b->meets)) {
         return a->meets ? -1 : 1;
     }
-    if (a->ran && !a->meets && (a->kept != b->kept)) {
-        return a->kept > b->kept ? -1 : 1;
-    }
-    if (a->ran && (a->key != b->key)) {
-        return a->key < b->key ? -1 : 1;
+    if (a->ran) {
+        const int turns[] = {
+            a->meets ? 0 : by_number(b->kept, a->kept),
+            by_number(x->steps, y->steps), by_number(b->kept, a->kept),
+            by_number(a->ttft, b->ttft), by_number(a->key, b->key)};
+
+        for (size_t i = 0; i < sizeof(turns) / sizeof(turns[0]); i++) {
+            if (turns[i] != 0) {
+                return turns[i];
+            }
+        }
     }
     return by_index(x, y);
+}
+
+/* Of those that ran and meet the limits, or do not. */
+static double least_key(const pl_sweep_standing_t *points, size_t n, bool meets)
+{
+    double least = INFINITY;
+
+    for (size_t i = 0; i < n; i++) {
+        if (points[i].ran && (points[i].meets == meets)) {
+            least = fmin(least, points[i].key);
+        }
+    }
+    return least;
 }
 
 pl_status_t pl_sweep_best_first(const pl_sweep_standing_t *points, size_t n,
                                 size_t *order)
 {
-    item_t *items = calloc(n + 1, sizeof(*items));
+    item_t *items         = calloc(n + 1, sizeof(*items));
+    const double least[2] = {least_key(points, n, false),
+                             least_key(points, n, true)};
 
     if (items == NULL) {
         return PL_ERR_MEMORY;
     }
     for (size_t i = 0; i < n; i++) {
-        items[i] = (item_t){.index = i, .standing = points[i]};
+        items[i] = (item_t){
+            .index    = i,
+            .standing = points[i],
+            .steps    = pl_sweep_steps(points[i].key, least[points[i].meets])};
     }
     sort(items, n, by_standing, order);
     return PL_OK;

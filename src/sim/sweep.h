@@ -41,11 +41,17 @@ typedef struct pl_sweep_standing {
     bool meets;  /* its limits */
     double kept; /* share of requests that keep them */
     double key;  /* what is to be small */
+    double ttft; /* mean, in any unit */
 } pl_sweep_standing_t;
 
-/* order[n]: those that meet their limits, by key; those that do not, by kept,
- * then key; those that cannot be run.  Of equals the first.  PL_OK,
- * PL_ERR_MEMORY. */
+/* How many hundredths of `least`, whole ones, `key` is above it: what is nearer
+ * than one is as good.  Of least 0: how much. */
+double pl_sweep_steps(double key, double least);
+
+/* order[n]: those that meet their limits, by the steps of their keys from the
+ * least of them, then kept, ttft and the key itself; those that do not, by kept
+ * first and then likewise; those that cannot be run.  Of equals the first.
+ * PL_OK, PL_ERR_MEMORY. */
 PL_MUST_CHECK pl_status_t pl_sweep_best_first(const pl_sweep_standing_t *points,
                                               size_t n, size_t *order);
 

@@ -268,7 +268,9 @@ class Pages(Reports):
         self.assertEqual(
             self.page.texts("h1", "headline"),
             ["Cheapest that meets the limits: " + self.words(best)])
-        alike = [p for p in meets if p["cost"] == best["cost"]]
+        least = min(p["cost"] for p in meets)
+        alike = [p for p in meets if p["cost"] < 1.01 * least]
+        self.assertIn(best, alike)
         after = meets[len(alike)]
         more = 100 * (after["cost"] / best["cost"] - 1)
         why = self.why(self.page)
@@ -401,7 +403,7 @@ class Pages(Reports):
                     self.assertAlmostEqual(table["mean"][i], sum(
                         p["cost"] for p in of) / len(of), 5)
                 if meet:
-                    best = min(p["cost"] for p in meet)
+                    best = meet[0]["cost"]  # the first by place
                     self.assertAlmostEqual(table["best"][i], best, 5)
                     self.assertAlmostEqual(table["near_percent"][i],
                                            100 * overall / best, 1)

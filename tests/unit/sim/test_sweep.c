@@ -95,13 +95,43 @@ START_TEST(the_best_is_first)
         {.ran = true, .meets = true, .kept = 1, .key = 3},
         {.ran = false, .key = 0},
     };
-    const size_t want[] = {2, 6, 4, 3, 5, 1, 0, 7};
+    const size_t want[] = {6, 2, 4, 3, 5, 1, 0, 7};
     size_t order[8];
 
     ck_assert_int_eq(pl_sweep_best_first(points, 8, order), PL_OK);
     for (int i = 0; i < 8; i++) {
         ck_assert_uint_eq(order[i], want[i]);
     }
+}
+END_TEST
+
+/* Keys in the same step of the least one are as good; also below 0. */
+START_TEST(what_is_nearly_as_cheap_is_judged_by_more)
+{
+    static const double KEYS[] = {100, 100.9, 100.5, 101.2, 99.99, 100.5};
+    static const double KEPT[] = {0.95, 0.99, 0.99, 1, 0.95, 0.99};
+    static const double TTFT[] = {3, 2, 2, 1, 4, 1};
+    const size_t want[]        = {5, 2, 1, 0, 4, 3};
+
+    for (int below = 0; below < 2; below++) {
+        pl_sweep_standing_t points[6];
+        size_t order[6];
+
+        for (int i = 0; i < 6; i++) {
+            points[i] = (pl_sweep_standing_t){.ran   = true,
+                                              .meets = true,
+                                              .kept  = KEPT[i],
+                                              .ttft  = TTFT[i],
+                                              .key   = KEYS[i] - 202.5 * below};
+        }
+        ck_assert_int_eq(pl_sweep_best_first(points, 6, order), PL_OK);
+        for (int i = 0; i < 6; i++) {
+            ck_assert_uint_eq(order[i], want[i]);
+        }
+    }
+    ck_assert_double_eq(pl_sweep_steps(7, 0), 7);
+    ck_assert_double_eq(pl_sweep_steps(-90, -100), 10);
+    ck_assert_double_eq(pl_sweep_steps(101.5, 100), 1);
 }
 END_TEST
 
@@ -115,6 +145,7 @@ static TCase *all(void)
     tcase_add_test(tcase, a_smaller_page_and_more_requests_take_longer);
     tcase_add_test(tcase, the_longest_is_first_and_equals_stay);
     tcase_add_test(tcase, the_best_is_first);
+    tcase_add_test(tcase, what_is_nearly_as_cheap_is_judged_by_more);
     return tcase;
 }
 
