@@ -232,6 +232,9 @@ static pl_status_t meet(pl_local_t *self, pl_local_group_t *group,
     if (status == PL_OK) {
         status = wait_for_group(self, group, call, op);
     }
+    if (status != PL_OK) {
+        pl_local_settle(self);
+    }
     pthread_mutex_unlock(&hub->mutex);
     if (status == PL_OK) {
         take(self, op, &group->slots[call % 2]);
@@ -347,6 +350,7 @@ static void local_fail(pl_comm_t *comm, pl_status_t status)
     (void)status; /* the rank's own body returns it */
     pthread_mutex_lock(&self->hub->mutex);
     pl_local_break(self->hub, PL_ERR_PEER);
+    pl_local_settle(self);
     pthread_mutex_unlock(&self->hub->mutex);
 }
 
@@ -384,4 +388,5 @@ void pl_local_open(pl_local_t *self, pl_local_hub_t *hub, int rank,
     self->comm.n_prefill = hub->n_prefill;
     self->comm.timeout_s = timeout_s;
     self->hub            = hub;
+    hub->ranks[rank]     = self;
 }

@@ -29,6 +29,7 @@ typedef struct pl_local_group {
     pl_local_slot_t slots[2];
 } pl_local_group_t;
 
+/* A message that came before its receive was posted. */
 typedef struct pl_local_mail {
     int tag;
     size_t n;
@@ -44,7 +45,9 @@ typedef struct pl_local_hub {
     bool *ended;        /* [n_ranks] the body has returned */
     pl_status_t broken; /* what every call returns from now on, or PL_OK */
     pl_local_group_t all, prefill;
-    pl_local_mailbox_t *mailboxes; /* [to][from], oldest first */
+    pl_local_mailbox_t *mailboxes; /* [to][from], oldest first; no mail lies in
+                                      one while a receive waits for it */
+    struct pl_local **ranks;       /* [n_ranks], borrowed */
 } pl_local_hub_t;
 
 /* A posted receive; matched in the order of posting. */
@@ -54,15 +57,17 @@ typedef struct pl_local_receive {
     uint8_t *bytes;
     size_t n;
     bool matched;
-    pl_local_mail_t mail; /* owned, when matched */
+    bool filling; /* matched, and its sender still copies into `bytes` */
+    pl_local_mail_t mail; /* owned, when matched; bytes == NULL: they are in
+                             place already */
 } pl_local_receive_t;
 
 typedef struct pl_local {
     pl_comm_t comm;
     pl_local_hub_t *hub;
     pl_message_t last_message;
-    PL_ARRAY(pl_local_receive_t) receives;
-    pl_comm_region_t *peers; /* [n_prefill][PL_COMM_REGIONS] */
+    PL_ARRAY(pl_local_receive_t) receives; /* guarded by the hub's mutex */
+    pl_comm_region_t *peers;               /* [n_prefill][PL_COMM_REGIONS] */
 } pl_local_t;
 
 /* Fill in a zeroed communicator; the caller adds `peers`. */
@@ -72,6 +77,11 @@ void pl_local_open(pl_local_t *self, pl_local_hub_t *hub, int rank,
 /* With the mutex held: every call returns `status` from now on (the first such
  * status stays), and all sleepers wake. */
 void pl_local_break(pl_local_hub_t *hub, pl_status_t status);
+
+/* With the mutex held: before this rank says that a call has failed, what
+ * others copy into its receives has come to its end, since their places may be
+ * freed then.  Nothing new begins once the hub is broken. */
+void pl_local_settle(pl_local_t *self);
 
 /* The moment timeout_s from now, on the clock of the conditions. */
 struct timespec pl_local_deadline(double timeout_s);

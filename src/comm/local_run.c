@@ -65,6 +65,7 @@ static void hub_close(pl_local_hub_t *hub)
         PL_ARRAY_FREE(&hub->prefill.slots[i].words);
     }
     free(hub->mailboxes);
+    free(hub->ranks);
     free(hub->all.here);
     free(hub->prefill.here);
     free(hub->ended);
@@ -87,9 +88,11 @@ static pl_status_t hub_open(pl_local_hub_t *hub, int n_ranks, int n_prefill)
     hub->all.here     = calloc(n, sizeof(*hub->all.here));
     hub->prefill.here = calloc(n, sizeof(*hub->prefill.here));
     hub->mailboxes    = calloc(n * n, sizeof(*hub->mailboxes));
+    hub->ranks        = calloc(n, sizeof(*hub->ranks));
     if ((pthread_mutex_init(&hub->mutex, NULL) != 0) || (hub->wake == NULL) ||
         (hub->ended == NULL) || (hub->all.here == NULL) ||
-        (hub->prefill.here == NULL) || (hub->mailboxes == NULL)) {
+        (hub->prefill.here == NULL) || (hub->mailboxes == NULL) ||
+        (hub->ranks == NULL)) {
         return PL_ERR_MEMORY;
     }
     return wake_open(hub);
