@@ -288,27 +288,95 @@ START_TEST(calls_that_differ_are_found)
 }
 END_TEST
 
+typedef struct lengths {
+    size_t n;     /* that the receiver says; 8 are sent */
+    bool is_late; /* the receive is posted after the send */
+} lengths_t;
+
 static pl_status_t wrong_length(void *context, pl_comm_t *comm)
 {
-    size_t n             = *(size_t *)context;
-    uint8_t bytes[16]    = {0};
-    pl_message_t message = 0;
+    const lengths_t *lengths = context;
+    uint8_t bytes[16]        = {0};
+    pl_message_t message     = 0;
 
-    if (comm->rank == 0) {
-        return pl_comm_send(comm, 1, 4, bytes, 8, &message);
+    if (lengths->is_late == (comm->rank == 1)) {
+        PL_TRY(pl_comm_barrier(comm));
     }
-    PL_TRY(pl_comm_receive(comm, 0, 4, bytes, n, &message));
+    if (comm->rank == 0) {
+        PL_TRY(pl_comm_send(comm, 1, 4, bytes, 8, &message));
+    } else {
+        PL_TRY(pl_comm_receive(comm, 0, 4, bytes, lengths->n, &message));
+    }
+    if (lengths->is_late == (comm->rank == 0)) {
+        PL_TRY(pl_comm_barrier(comm));
+    }
     return pl_comm_wait(comm, message);
 }
 
 START_TEST(a_message_of_another_length_is_refused)
 {
-    size_t n = _i == 0 ? 7 : 9;
+    lengths_t lengths = {_i % 2 == 0 ? 7 : 9, _i / 2 == 1};
 
-    ck_assert_int_eq(pl_comm_run_local(2, 1, 60.0, &said.log, wrong_length, &n),
-                     PL_ERR_DISAGREE);
+    ck_assert_int_eq(
+        pl_comm_run_local(2, 1, 60.0, &said.log, wrong_length, &lengths),
+        PL_ERR_DISAGREE);
     ck_assert_int_eq(said.n_lines, 1);
     ck_assert_ptr_nonnull(strstr(said.text, "has 8 bytes, not "));
+}
+END_TEST
+
+/* Rank 2 fails while rank 0 sends to rank 1: when that has heard of it, its
+ * memory is its own again, the message in it whole or not begun. */
+enum { LARGE = 32 << 20 };
+
+typedef struct large {
+    uint8_t *from, *to;
+    double pause_s; /* from the sending to the failure */
+    atomic_bool sending;
+    bool is_whole;
+} large_t;
+
+static pl_status_t fail_meanwhile(void *context, pl_comm_t *comm)
+{
+    large_t *large       = context;
+    pl_message_t message = 0;
+    pl_status_t status;
+
+    if (comm->rank == 1) {
+        PL_TRY(pl_comm_receive(comm, 0, 4, large->to, LARGE, &message));
+    }
+    PL_TRY(pl_comm_barrier(comm));
+    if (comm->rank == 0) {
+        atomic_store(&large->sending, true);
+        return pl_comm_send(comm, 1, 4, large->from, LARGE, &message);
+    }
+    if (comm->rank == 2) {
+        while (!atomic_load(&large->sending)) {
+            comm_pause_s(0.0001);
+        }
+        comm_pause_s(large->pause_s);
+        return PL_ERR_IO;
+    }
+    status          = pl_comm_barrier(comm);
+    large->is_whole = memcmp(large->to, large->to + 1, (size_t)LARGE - 1) == 0;
+    return status;
+}
+
+START_TEST(nobody_writes_to_a_rank_that_was_told_of_a_failure)
+{
+    large_t large = {
+        .from = malloc(LARGE), .to = malloc(LARGE), .pause_s = 0.001 * _i};
+
+    ck_assert_ptr_nonnull(large.from);
+    ck_assert_ptr_nonnull(large.to);
+    memset(large.from, 1, LARGE);
+    memset(large.to, 0, LARGE);
+    ck_assert_int_eq(
+        pl_comm_run_local(3, 1, 60.0, &said.log, fail_meanwhile, &large),
+        PL_ERR_IO);
+    ck_assert(large.is_whole);
+    free(large.from);
+    free(large.to);
 }
 END_TEST
 
@@ -372,7 +440,9 @@ TCase *local_failures_case(void)
                         CALLS);
     tcase_add_test(tcase, a_message_outlives_its_sender);
     tcase_add_loop_test(tcase, calls_that_differ_are_found, 0, 5);
-    tcase_add_loop_test(tcase, a_message_of_another_length_is_refused, 0, 2);
+    tcase_add_loop_test(tcase, a_message_of_another_length_is_refused, 0, 4);
+    tcase_add_loop_test(
+        tcase, nobody_writes_to_a_rank_that_was_told_of_a_failure, 0, 6);
     tcase_add_test(tcase, a_forgotten_receive_is_reported);
     tcase_add_test(tcase,
                    the_status_of_a_run_is_that_of_the_lowest_rank_that_failed);
