@@ -80,15 +80,16 @@ const char *pl_sweep_score_title(const pl_sweep_view_t *view)
 void pl_sweep_say_goal(const pl_sweep_view_t *view, double goal, char *text,
                        size_t n)
 {
-    const pl_sweep_goal_t *g = &view->goal;
-    const char *unit         = "";
+    const pl_sweep_metric_t *metric = view->goal.metric;
+    const char *unit                = metric == NULL ? "" : metric->unit;
 
-    if (g->metric != NULL) {
-        unit = strcmp(g->metric->unit, "ns") == 0   ? " ms"
-               : strcmp(g->metric->unit, "us") == 0 ? " s"
-                                                    : "";
+    if (strcmp(unit, "ns") == 0) {
+        (void)snprintf(text, n, "%.2f ms", goal);
+    } else if (strcmp(unit, "us") == 0) {
+        (void)snprintf(text, n, "%.3f s", goal);
+    } else { /* no exponent: it is read by people */
+        (void)snprintf(text, n, fabs(goal) >= 9999.5 ? "%.0f" : "%.4g", goal);
     }
-    (void)snprintf(text, n, "%.4g%s", goal, unit);
 }
 
 /* "costs 12.5", "takes 4 GPU hours", "has 310 ms". */
@@ -256,7 +257,7 @@ static void say_broken(const pl_sweep_view_t *view, size_t point, char *text,
 
         if ((broken > 0) && (all > 0)) {
             at += (size_t)snprintf(text + at, n - at,
-                                   " `%s` is broken by %.1f %% (p99 %.4g ms).",
+                                   " `%s` is broken by %.1f %% (p99 %.2f ms).",
                                    LIMITS[i][1], 100 * broken / all, p99);
         }
     }

@@ -306,7 +306,7 @@ class Pages(Reports):
         m = nearest["metrics"]
         broken = 100 * m["broke_ttft"] / m["completed"]
         self.assertIn(f"for {100 * nearest['kept']:.2f} %. ttft is broken by "
-                      f"{broken:.1f} % (p99 {m['p99_ttft_ms']:.4g} ms).",
+                      f"{broken:.1f} % (p99 {m['p99_ttft_ms']:.2f} ms).",
                       self.why(page))
         table = page.tables["effect_cp"]
         for i, cp in enumerate(table["value"]):
@@ -325,7 +325,7 @@ class Pages(Reports):
         page = self.report(path)
         self.assertEqual(page.texts("h1", "headline"), [
             "Smallest p99_ttft_ms: " + self.words(said[0])])
-        self.assertIn(f"It has {said[0]['metrics']['p99_ttft_ms']:.4g} ms;",
+        self.assertIn(f"It has {said[0]['metrics']['p99_ttft_ms']:.2f} ms;",
                       self.why(page))
         self.assertIn("4 of 4 points answer 99 % of their requests.",
                       self.why(page))
@@ -661,6 +661,26 @@ class Browser(Reports):
         self.assertGreater(drawn[0], 1500)
         self.assertEqual(self.tab.problems, [])
         self.assertEqual(self.tab.requests, ["file://" + self.page_path])
+
+    def test_few_values_have_colours_of_their_own(self):
+        """Of up to twelve; of more there is a ramp between the ends."""
+        for n in (9, 12, 13):
+            path, page = self.path(f"{n}.h5"), self.path(f"{n}.html")
+            self.sweep(path, *TRACE, "--limit", 3, "--max-new",
+                       ",".join(map(str, range(1, n + 1))))
+            self.run_program(path, "-o", page, verb="report")
+            tab = self.browser.open(page)
+            shown = tab.value(
+                "(() => {const s = document.querySelector("
+                "'#points select[name=colour]');"
+                "s.value = [...s.options].find("
+                "(o) => o.text === 'max-new').value;"
+                "s.dispatchEvent(new Event('change'));"
+                "return [...document.querySelectorAll('#points .levels i')]"
+                ".map((i) => i.style.background)})()")
+            self.assertEqual(len(shown), n if n <= 12 else 1)
+            self.assertEqual(len(set(shown)), len(shown), shown)
+            self.assertEqual(tab.problems, [])
 
     def test_under_the_pointer_a_point_says_its_options(self):
         last = sum(p["exit_status"] == 0 for p in self.points) - 1

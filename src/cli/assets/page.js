@@ -7,7 +7,8 @@
   const charts = []; // {plot, figure, height}
   const css = (name) =>
     getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const colour = (i) => css("--s" + (i % 6 + 1));
+  const COLOURS = 12;
+  const colour = (i) => css("--s" + (i % COLOURS + 1));
   const FONT = "12px system-ui, -apple-system, \"Segoe UI\", Roboto, " +
     "\"DejaVu Sans\", sans-serif";
 
@@ -323,13 +324,13 @@
     const legend = beside("p");
     legend.className = "levels";
     legend.append(beside("span", m.column.title + ":"));
-    if (m.levels && m.levels.length <= 6) {
-      m.levels.forEach((level, i) => {
-        const dot = beside("i");
-        dot.style.background = colour(i);
-        legend.append(beside("span", dot, level));
-      });
-      return { of: (i) => colour(m.values[i]), legend };
+    if (m.levels && m.levels.length <= COLOURS) {
+        m.levels.forEach((level, i) => {
+            const dot            = beside("i");
+            dot.style.background = colour(i);
+            legend.append(beside("span", dot, level));
+        });
+        return {of : (i) => colour(m.values[i]), legend};
     }
     const [lo, hi] = extent(m.values);
     const [from, to] = [css("--s2"), css("--s1")];
