@@ -1,5 +1,6 @@
 /* cli/fleet.h - `pagelane sim` of several instances: fleet.c drives,
- * fleet_sides.c says which side limits, fleet_print.c tells. */
+ * fleet_sides.c says how busy sides are, fleet_limit.c which of them limits,
+ * fleet_print.c tells. */
 #ifndef PL_CLI_FLEET_H
 #define PL_CLI_FLEET_H
 

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "cli/covered.h"
 #include "cli/fleet.h"
+#include "cli/fleet_limit.h"
 #include "cli/fleet_sides.h"
 #include "cli/report.h"
 #include "cli/sim.h"
@@ -15,6 +16,7 @@ typedef struct telling {
     pl_fleet_shape_t shape;
     int32_t homes; /* of an instance that decodes */
     pl_fleet_sides_t sides;
+    pl_fleet_limit_t limit;
     pl_metrics_t metrics;
     pl_detail_t detail;
     pl_covered_t covered;
@@ -110,8 +112,7 @@ static void instance_row(const telling_t *t, pl_table_t *table, int32_t i)
                        (double)u.prompt_tokens));
     count_cell(table, decodes, u.steps);
     if (decodes) {
-        pl_table_cell(table, "%.2f",
-                      pl_fleet_batch(t->outcome, ns, i, t->homes));
+        pl_table_cell(table, "%.2f", pl_fleet_batch(&u, ns, t->homes));
     } else {
         pl_table_cell(table, "%s", "");
     }
@@ -178,41 +179,6 @@ static pl_status_t print_waits(const telling_t *t)
                       percent(share(waits[i].ns, t->metrics.e2e.mean)));
     }
     return pl_report_table(table);
-}
-
-/* One sentence. */
-static void print_verdict(const telling_t *t)
-{
-    const pl_fleet_sides_t *s = &t->sides;
-    double prefill            = percent(s->prefill.busy);
-    double decode             = percent(s->decode.busy);
-
-    switch (s->limit) {
-    case PL_FLEET_LIMIT_PREFILL:
-        printf("Prefill limits: it is busy %.1f %%, and a prompt waits %.3f s "
-               "for it; decode is busy %.1f %% with %.2f requests a home.\n",
-               prefill, s->for_prefill / 1e9, decode, s->decode.batch);
-        break;
-    case PL_FLEET_LIMIT_DECODE:
-        printf("Decode limits: it is busy %.1f %% with %.2f requests a home, "
-               "and a request waits %.3f s for a home with room and %.3f s for "
-               "a place in its batch; prefill is busy %.1f %%.\n",
-               decode, s->decode.batch, s->for_home / 1e9, s->for_batch / 1e9,
-               prefill);
-        break;
-    case PL_FLEET_LIMIT_LINK:
-        printf("Links between instances limit: a request waits %.3f s for its "
-               "pages to be sent; prefill is busy %.1f %%, decode %.1f %%.\n",
-               s->for_transfer / 1e9, prefill, decode);
-        break;
-    case PL_FLEET_LIMIT_NONE:
-        printf("Neither side limits: a request waits %.3f s of %.3f from "
-               "arrival to end; prefill is busy %.1f %%, decode %.1f %%.\n",
-               (s->for_prefill + s->for_home + s->for_transfer + s->for_batch) /
-                   1e9,
-               t->metrics.e2e.mean / 1e9, prefill, decode);
-        break;
-    }
 }
 
 /* ---- by GPU ---- */
@@ -292,9 +258,8 @@ static void add_instance(json_object *object, const telling_t *t, int32_t i)
     pl_json_integer(object, "prompt_tokens", u.prompt_tokens);
     pl_json_integer(object, "computed_tokens", u.computed_tokens);
     pl_json_integer(object, "decode_steps", u.steps);
-    pl_json_real(
-        object, "batch",
-        pl_fleet_batch(t->outcome, t->metrics.duration_ns, i, t->homes));
+    pl_json_real(object, "batch",
+                 pl_fleet_batch(&u, t->metrics.duration_ns, t->homes));
     pl_json_real(object, "prefill_utilization",
                  share((double)u.prefill_ns, ns));
     pl_json_real(object, "decode_utilization", share((double)u.decode_ns, ns));
@@ -339,7 +304,7 @@ static pl_status_t print_json(const telling_t *t)
     pl_json_text(root, "router",
                  pl_router_text((pl_router_t)t->cli->options.router));
     pl_fleet_json(root, t->cli, t->outcome, &t->metrics, &t->detail);
-    pl_json_text(root, "limited_by", pl_fleet_limit_text(t->sides.limit));
+    pl_fleet_limit_json(root, &t->limit, t->cli->options.slo_text);
     add_instances(root, t);
     return pl_json_print(root, stdout);
 }
@@ -358,7 +323,8 @@ static pl_status_t print_tables(const telling_t *t)
     PL_TRY(pl_detail_print(t->cli, t->outcome, &t->metrics, &t->detail));
     pl_covered_print(&t->covered);
     print_by_gpu(t);
-    print_verdict(t);
+    pl_fleet_limit_print(&t->limit, &t->sides, &t->metrics,
+                         t->cli->options.slo_text);
     return PL_OK;
 }
 
@@ -373,5 +339,6 @@ pl_status_t pl_fleet_print(const pl_cli_t *cli, const pl_outcome_t *outcome)
     PL_TRY(pl_detail_make(outcome, &t.metrics, &slo, &t.detail));
     PL_TRY(pl_covered_find(cli, outcome, &t.covered));
     PL_TRY(find_sides(cli, outcome, &t.metrics, &t.shape, &t.homes, &t.sides));
+    t.limit = pl_fleet_limit(outcome, &t.sides, &slo);
     return cli->options.json ? print_json(&t) : print_tables(&t);
 }

@@ -1,41 +1,14 @@
 #include "cli/fleet_sides.h"
 
-/* Waiting for less than this part of the time from arrival to answer is none to
- * speak of. */
-#define LITTLE 0.05
-
-const char *pl_fleet_limit_text(pl_fleet_limit_t limit)
-{
-    static const char *const TEXTS[] = {[PL_FLEET_LIMIT_NONE]    = "none",
-                                        [PL_FLEET_LIMIT_PREFILL] = "prefill",
-                                        [PL_FLEET_LIMIT_DECODE]  = "decode",
-                                        [PL_FLEET_LIMIT_LINK]    = "link"};
-
-    return TEXTS[limit];
-}
-
 static double quotient(double part, double whole)
 {
     return whole > 0 ? part / whole : 0;
 }
 
-double pl_fleet_batch(const pl_outcome_t *outcome, int64_t duration_ns,
-                      int32_t instance, int32_t homes)
+double pl_fleet_batch(const pl_fleet_usage_t *usage, int64_t duration_ns,
+                      int32_t homes)
 {
-    const pl_fleet_record_t *records = pl_fleet_records(outcome->fleet);
-    bool whole                       = outcome->n_engines == outcome->n_prefill;
-    double ns                        = 0;
-
-    for (int32_t i = 0; i < outcome->n; i++) {
-        const pl_record_t *record = &records[i].record;
-        int32_t at = whole ? records[i].prefill : records[i].decode;
-
-        if ((at == instance) && (record->decode_ns >= 0) &&
-            (record->finished_ns > record->decode_ns)) {
-            ns += (double)(record->finished_ns - record->decode_ns);
-        }
-    }
-    return quotient(ns, (double)duration_ns * homes);
+    return quotient((double)usage->stepping_ns, (double)duration_ns * homes);
 }
 
 /* Of instances [first, end); `decodes`: their steps are looked at. */
@@ -60,25 +33,10 @@ static pl_fleet_side_t measure(const pl_outcome_t *outcome, int64_t duration_ns,
                                 ? usage.most_waiting
                                 : side.most_waiting;
         side.batch +=
-            decodes ? pl_fleet_batch(outcome, duration_ns, i, homes) / side.n
-                    : 0;
+            decodes ? pl_fleet_batch(&usage, duration_ns, homes) / side.n : 0;
     }
     side.imbalance = quotient((double)most * side.n, (double)side.tokens);
     return side;
-}
-
-static pl_fleet_limit_t find_limit(const pl_fleet_sides_t *s, double all)
-{
-    double decode = s->for_home + s->for_batch;
-
-    if (s->for_prefill + decode + s->for_transfer < LITTLE * all) {
-        return PL_FLEET_LIMIT_NONE;
-    }
-    if ((s->for_prefill >= decode) && (s->for_prefill >= s->for_transfer)) {
-        return PL_FLEET_LIMIT_PREFILL;
-    }
-    return decode >= s->for_transfer ? PL_FLEET_LIMIT_DECODE
-                                     : PL_FLEET_LIMIT_LINK;
 }
 
 pl_fleet_sides_t pl_fleet_sides(const pl_outcome_t *outcome,
@@ -96,6 +54,5 @@ pl_fleet_sides_t pl_fleet_sides(const pl_outcome_t *outcome,
         .for_transfer = quotient((double)waits.for_transfer_ns, outcome->n),
         .for_batch    = quotient((double)waits.for_batch_ns, outcome->n)};
 
-    sides.limit = find_limit(&sides, metrics->e2e.mean);
     return sides;
 }

@@ -76,8 +76,9 @@
      .fallback = "0",
      .unit     = "GPUs",
      .help     = "GPUs that share the routed experts; 0 is all, of those that "
-                 "prefill in `sim` and `run`. What is no routed expert is on "
-                 "every GPU.",
+                 "prefill in `sim` and `run`; with --prefill or --decode of an "
+                 "instance, on each side its own. What is no routed expert is "
+                 "on every GPU.",
      .min      = 0,
      .max      = 1000000,
      .verbs    = PLANS | PL_VERB_SIZE,

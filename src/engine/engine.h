@@ -155,6 +155,8 @@ typedef struct pl_engine_counters {
     /* Where virtual time went: of chunks, and of the longest decode step of
      * each tick. */
     int64_t prefill_ns[PL_COST_PARTS], decode_ns[PL_COST_PARTS];
+    int64_t stepping_ns; /* of these decode steps, times the requests of all
+                            homes that took part */
     /* Pages by rank: computed, and by lane: loaded back, backed up. */
     int64_t rank_pages[PL_MAX_RANKS], load_pages[PL_MAX_RANKS],
         backup_pages[PL_MAX_RANKS];

@@ -105,6 +105,7 @@ static int64_t decode_ns(pl_engine_t *engine)
     int64_t parts[2][PL_COST_PARTS] = {
         {0}}; /* of the longest, and of another */
     int64_t longest = 0;
+    int64_t all     = 0; /* requests */
 
     for (int32_t i = 0; i < engine->n_homes; i++) {
         const pl_home_t *home = &engine->homes[i];
@@ -118,6 +119,7 @@ static int64_t decode_ns(pl_engine_t *engine)
                 n++;
             }
         }
+        all += n;
         ns = pl_cost_decode_ns(&engine->config.costs, n, context, parts[1]);
         if (ns > longest) {
             memcpy(parts[0], parts[1], sizeof(parts[0]));
@@ -125,6 +127,7 @@ static int64_t decode_ns(pl_engine_t *engine)
         }
     }
     add_parts(engine->counters.decode_ns, parts[0]);
+    engine->counters.stepping_ns += all * longest;
     return longest;
 }
 

@@ -297,6 +297,7 @@ pl_fleet_usage_t pl_fleet_usage(const pl_fleet_t *fleet, int32_t instance)
 
     usage.computed_tokens = c->prefill_tokens;
     usage.steps           = c->decode_steps;
+    usage.stepping_ns     = c->stepping_ns;
     for (int i = 0; i < PL_COST_PARTS; i++) {
         usage.prefill_ns += c->prefill_ns[i];
         usage.decode_ns += c->decode_ns[i];

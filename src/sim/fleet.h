@@ -94,6 +94,8 @@ typedef struct pl_fleet_usage {
     int64_t steps;           /* decode steps, one token of one request each */
     int64_t prefill_ns;      /* in which it computed chunks */
     int64_t decode_ns;    /* decode steps: of the longest home of each tick */
+    int64_t stepping_ns;  /* that, times the requests of all homes that took
+                             part in its steps */
     int64_t waiting_ns;   /* sum over all that waited.  Over the run's
                              duration: the mean length of its queue */
     int64_t refused_ns;   /* of these: prefill, while no home had room for

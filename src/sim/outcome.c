@@ -19,6 +19,7 @@ static void add_times(const pl_engine_counters_t *from,
         sum->prefill_ns[i] += from->prefill_ns[i];
         sum->decode_ns[i] += from->decode_ns[i];
     }
+    sum->stepping_ns += from->stepping_ns;
 }
 
 static void add_counters(const pl_engine_counters_t *from,

@@ -110,7 +110,7 @@ class Fleet(Base):
                 "--decode", "1x8", "--router", router) for router in ROUTERS}
         trap = said["best-prefix"]
         self.assertEqual(trap["prefill_imbalance"], 4)
-        self.assertEqual(trap["limited_by"], "prefill")
+        self.assertEqual(trap["limiting_side"], "prefill")
         for router in ("round-robin", "least-loaded", "prefix+load"):
             self.assertLess(said[router]["prefill_imbalance"], 3, router)
             self.assertLess(said[router]["mean_ttft_ms"],
@@ -121,7 +121,7 @@ class Fleet(Base):
                  "--decode-pages", "unlimited")
         said = [self.json(*shape, "--pd-link", rate)
                 for rate in ("20MB/s", "400MB/s", "50GB/s")]
-        self.assertEqual(said[0]["limited_by"], "link")
+        self.assertEqual(said[0]["limiting_side"], "link")
         for slow, fast in zip(said, said[1:]):
             for name in ("mean_wait_transfer_ms", "decode_link_utilization",
                          "mean_e2el_ms"):
@@ -132,13 +132,55 @@ class Fleet(Base):
     def test_decode_without_room_limits(self):
         said = self.json(*TRACE, "--prefill", "2x8", "--decode", "1x2",
                          "--decode-pages", 2000)
-        self.assertEqual(said["limited_by"], "decode")
+        self.assertEqual(said["limiting_side"], "decode")
         self.assertGreater(said["mean_wait_home_ms"],
                            said["mean_wait_prefill_ms"])
         self.assertGreater(sum(i["refusals"] for i in said["instances"]), 0)
         more = self.json(*TRACE, "--prefill", "2x8", "--decode", "1x2",
                          "--decode-pages", "unlimited")
         self.assertEqual(more["mean_wait_home_ms"], 0)
+
+    def test_a_limit_says_which_side(self):
+        """The side that the verdict names is the one that helps; with no limit
+        broken it is what is waited for."""
+        def keep(pd):
+            return self.json(*TRACE, *GLM, "--ep", 0, "--speedup", 2, "--pd", pd,
+                             "--slo", "ttft:5s,tpot:30ms")
+        said = keep("2x8+1x8")
+        self.assertEqual((said["most_broken"], said["limiting_side"],
+                          said["limiting_part"]), ("tpot", "decode", "steps"))
+        self.assertEqual(said["broke_tpot"],
+                         said["completed"] - said["good_completed"])
+        self.assertLessEqual(keep("3x8+1x8")["good_completed"],
+                             said["good_completed"])
+        more = keep("2x8+2x8")
+        self.assertGreater(more["good_completed"], 2 * said["good_completed"])
+        # prompts that wait, or that take long by themselves
+        for pd, limit, part in (("1x8+1x8", "ttft:2s", "first_chunk"),
+                                ("24x1+1x8", "ttft:1s", "prefill")):
+            slow = self.json(*TRACE, *GLM, "--pd", pd, "--slo", limit)
+            self.assertEqual((slow["most_broken"], slow["limiting_side"],
+                              slow["limiting_part"]), ("ttft", "prefill", part))
+        # nothing is waited for
+        free = (*TRACE, *GLM, "--ep", 0, "--pd", "2x8+1x8")
+        self.assertEqual(self.json(*free)["limiting_side"], "none")
+        self.assertNotIn("most_broken", self.json(*free))
+        self.assertIn(b"Nothing is waited for: of the ",
+                      self.sim(*free).stdout)
+
+    def test_chunks_between_steps(self):
+        """Instances that decode too: what is slow is others' chunks."""
+        said = self.json(*TRACE, *GLM, "--prefill", "3x8", "--slo", "tpot:50ms")
+        self.assertEqual((said["most_broken"], said["limiting_side"],
+                          said["limiting_part"]), ("tpot", "prefill", "chunks"))
+
+    def test_a_batch_of_one(self):
+        """`batch` counts those that step, not those that wait to."""
+        said = self.json(*TRACE, *GLM, "--pd", "2x8+1x8", "--max-batch", 1)
+        decode = said["instances"][-1]
+        self.assertGreater(decode["batch"], 0.1)
+        self.assertLessEqual(decode["batch"], decode["decode_utilization"])
+        self.assertEqual(said["limiting_part"], "batch")
 
     def test_drafts(self):
         """A step makes a token and what was right of its draft."""
