@@ -1,6 +1,8 @@
 /* pagelane sim: a run in virtual time, in one process, whatever its ranks. */
 #include "cli/sim.h"
 
+#include <inttypes.h>
+
 #include "cli/exit_status.h"
 #include "cli/fleet.h"
 #include "cli/validate.h"
@@ -48,10 +50,25 @@ pl_status_t pl_cli_sim_with(const pl_cli_t *cli, const pl_run_hooks_t *hooks)
                                            : pl_cli_run_with(&run, hooks);
 }
 
+/* Ticks are of all ranks of an engine. */
+static void note_rhythm(const pl_cli_t *run)
+{
+    const pl_options_t *o = &run->options;
+
+    if (o->decode_ranks > 0) {
+        pl_log(&run->log, PL_LOG_INFO,
+               "with --decode-ranks a decode step lasts as long as the chunk "
+               "beside it; for decode at its own pace give --pd 1x%" PRId64
+               "+1x%" PRId64,
+               o->ranks - o->decode_ranks, o->decode_ranks);
+    }
+}
+
 int pl_cli_sim(const pl_cli_t *cli)
 {
     pl_cli_t run = *cli;
     pl_status_t status;
+    int exit_status;
 
     make_run(&run);
     status = check(&run.options, &run.log);
@@ -61,6 +78,12 @@ int pl_cli_sim(const pl_cli_t *cli)
     if (pl_fleet_is_asked(&run.options)) {
         return pl_status_exit(pl_cli_fleet(&run, NULL));
     }
-    return run.options.validate != NULL ? pl_cli_validate(&run)
-                                        : pl_cli_run(&run);
+    if (run.options.validate != NULL) {
+        return pl_cli_validate(&run);
+    }
+    exit_status = pl_cli_run(&run);
+    if (exit_status == 0) {
+        note_rhythm(&run);
+    }
+    return exit_status;
 }

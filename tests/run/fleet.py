@@ -51,6 +51,21 @@ class Fleet(Base):
                 self.assertEqual({k: fleet[k] for k in same},
                                  {k: alone[k] for k in same})
 
+    def test_one_engine_points_to_instances(self):
+        """Its decode waits for chunks; the line that does not is named, and is
+        one that runs."""
+        one = self.run_program("--trace", pl.SLICE, *GLM, "--cp", 8,
+                               "--decode-ranks", 4, "--decode-pages",
+                               "unlimited", "--json", verb="sim")
+        self.assertEqual(one.stderr.count("--pd 1x8+1x4"), 1, one.stderr)
+        self.assertLess(self.json(*TRACE, *GLM, "--pd", "1x8+1x4",
+                                  "--decode-pages", "unlimited")["mean_tpot_ms"],
+                        0.8 * one.json()["mean_tpot_ms"])
+        for without in (("--cp", 8), ("--pd", "1x8+1x4")):
+            run = self.run_program("--trace", pl.SLICE, *GLM, *without,
+                                   verb="sim")
+            self.assertNotIn("--pd", run.stderr)
+
     def test_instances_add_up(self):
         for shape in (("--prefill", "3x2"),
                       ("--prefill", "3x2", "--decode", "2x4:dp2"),

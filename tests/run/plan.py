@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
 import pagelane_run as pl  # noqa: E402
 
 SECTION = "## Plan a deployment in ten minutes\n"
-VERBS = ["size", "sim", "sweep", "report", "sim", "report", "sweep"]
+VERBS = ["size", "sim", "sweep", "report", "sweep", "sim", "report"]
 
 
 def steps():
@@ -48,7 +48,7 @@ class Plan(pl.Case):
             for name, says in (
                     ("plan.html", "<!"),
                     ("plan-sweep.html", "Cheapest that meets the limits: "
-                     "chunk 4096, cp 8<")):
+                     "chunk 8192, pd 2x8+1x8<")):
                 with open(os.path.join(folder, "build", name),
                           encoding="utf-8") as file:
                     self.assertIn(says, file.read())
