@@ -550,6 +550,7 @@ static const pl_option_t OPTIONS[] = {
      .help  = "Limits that a request keeps to count for request_goodput, such "
               "as ttft:2s,tpot:50ms,e2e:1min; mean times, of those it has.",
      .verbs = PLANS,
+     .recorded = true,
      AT(slo_text)},
     {.group = "output",
      .name  = "snapshot",

@@ -45,6 +45,22 @@ static void explain_queue(const pl_report_data_t *data, char *text, size_t n)
         pl_report_number(data, "cache", "deficits"));
 }
 
+/* Where there are limits they come first, and what limits the run explains. */
+static void tell(pl_html_t *page, const pl_report_data_t *data,
+                 const char *headline, const char *why)
+{
+    pl_report_limits_t limits;
+    char first[TEXT_BYTES], then[4 * TEXT_BYTES];
+
+    if (!pl_report_limits(data, &limits)) {
+        pl_html_headline(page, headline, why);
+        return;
+    }
+    pl_report_say_limits(&limits, first, sizeof(first));
+    (void)snprintf(then, sizeof(then), "%s. %s", headline, why);
+    pl_html_headline(page, first, then);
+}
+
 static void put_headline(pl_html_t *page, const pl_report_data_t *data)
 {
     const pl_report_waits_t *w = &data->waits;
@@ -80,7 +96,7 @@ static void put_headline(pl_html_t *page, const pl_report_data_t *data)
                    "ms. %s",
                    (double)w->queue_ns / (double)m->n_completed / 1e6,
                    (double)w->prefill_ns / (double)m->n_completed / 1e6, rest);
-    pl_html_headline(page, headline, why);
+    tell(page, data, headline, why);
 }
 
 /* ---- tiles ---- */
@@ -89,8 +105,12 @@ static void put_tiles(pl_html_t *page, const pl_report_data_t *data)
 {
     const pl_metrics_t *m = &data->metrics;
     double seconds        = (double)m->duration_ns / 1e9;
+    pl_report_limits_t limits;
     char value[64], note[128];
 
+    if (pl_report_limits(data, &limits)) {
+        pl_report_put_limits(page, &limits);
+    }
     (void)snprintf(value, sizeof(value), "%.2f %%",
                    pl_report_percent(m->prompt_tokens - m->computed_tokens,
                                      m->prompt_tokens));

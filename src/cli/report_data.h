@@ -3,6 +3,7 @@
  *   report_html.c      the verb
  *   report_data.c      columns, values, and how its requests waited
  *   report_advice.c    headline, tiles, advice
+ *   report_limits.c    the limits of --slo, and who keeps them
  *   report_series.c    over time: hits, memory, queues, lanes
  *   report_times.c     where time goes, distributions, misses, the slowest
  *   report_curve.c     the exact LRU curve of the run's trace
@@ -18,6 +19,7 @@
 #include "cli/html.h"
 #include "cli/inspect.h"
 #include "sim/metrics.h"
+#include "sim/sweep.h"
 #include "trace/lru.h"
 
 /* A value beside a group. */
@@ -97,6 +99,22 @@ double pl_report_percent(int64_t part, int64_t whole);
 /* Add a value >= 0 (less is passed over) to a sum that ends at INT64_MAX: what
  * stands in a file may be anything. */
 void pl_report_add(int64_t *sum, int64_t value);
+
+/* ---- limits ---- */
+
+typedef struct pl_report_limits {
+    const char *text;  /* --slo; borrowed */
+    int64_t n, n_good; /* requests; those that keep all limits */
+    pl_sweep_broken_t broken;
+} pl_report_limits_t;
+
+/* false: the run had none, or the file does not tell. */
+bool pl_report_limits(const pl_report_data_t *data, pl_report_limits_t *limits);
+
+/* "62.50 % of the requests keep ttft:2s; ttft is broken most, by 37.50 %" */
+void pl_report_say_limits(const pl_report_limits_t *limits, char *text,
+                          size_t n);
+void pl_report_put_limits(pl_html_t *page, const pl_report_limits_t *limits);
 
 /* ---- parts of the page ---- */
 

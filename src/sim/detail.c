@@ -87,6 +87,13 @@ static bool keeps(const pl_record_t *record, pl_metric_time_t which,
            (ns <= limit_ns);
 }
 
+bool pl_slo_keeps(const pl_slo_t *slo, const pl_record_t *record)
+{
+    return keeps(record, PL_METRIC_TTFT, slo->ttft_ns) &&
+           keeps(record, PL_METRIC_TPOT, slo->tpot_ns) &&
+           keeps(record, PL_METRIC_E2E, slo->e2e_ns);
+}
+
 /* ---- time between tokens ---- */
 
 static int by_ns(const void *a, const void *b)
@@ -230,9 +237,7 @@ static void add_request(const pl_engine_config_t *config,
     if (!pl_metrics_counts(record)) {
         return;
     }
-    detail->n_good += keeps(record, PL_METRIC_TTFT, slo->ttft_ns) &&
-                      keeps(record, PL_METRIC_TPOT, slo->tpot_ns) &&
-                      keeps(record, PL_METRIC_E2E, slo->e2e_ns);
+    detail->n_good += pl_slo_keeps(slo, record);
     detail->whole_pages += record->prompt_tokens / config->page_tokens;
     detail->hit_pages += hit / config->page_tokens;
     cold = pl_cost_prompt_ns(&config->costs, config->n_prefill,

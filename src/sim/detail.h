@@ -23,6 +23,9 @@ typedef struct pl_slo {
 /* "ttft:2s,tpot:50ms,e2e:1min"; false: it is no such text. */
 bool pl_slo_parse(const char *text, pl_slo_t *slo_p);
 
+/* Does a completed request keep all of them? */
+bool pl_slo_keeps(const pl_slo_t *slo, const pl_record_t *record);
+
 typedef struct pl_detail {
     pl_spread_t itl; /* time between two tokens, over all tokens */
     int64_t n_good;  /* completed requests that kept every limit */

@@ -252,6 +252,29 @@ class Numbers(Case):
         self.assertIn(f"at work {share(work / 1e9, seconds):.1f} %", why)
         self.assertIn(f"waits {queue / len(r['home']) / 1e6:.2f} ms", why)
 
+    def test_limits_come_first(self):
+        """Those of the run, counted from the records."""
+        ttft = self.r["first_token_ns"] - self.r["arrival_ns"]
+        run = (*RUN, "--device-pages", 250)
+        limit = int(np.percentile(ttft, 60) / 1e6)
+        page = self.report(self.run_to("slo.h5", *run, "--slo",
+                                       f"ttft:{limit}ms,e2e:100min"))
+        over = int((ttft > limit * 1000000).sum())
+        self.assertTrue(10 < over < 190)
+        kept, broken = (200 - over) / 2, over / 2
+        self.assertEqual(page.texts("h1", "headline"), [
+            f"{kept:.2f} % of the requests keep ttft:{limit}ms,e2e:100min; "
+            f"ttft is broken most, by {broken:.2f} %"])
+        self.assertTrue(page.texts("p", "why")[0].startswith(
+            self.page.texts("h1", "headline")[0] + ". "))
+        self.assertEqual(page.tiles()["requests in limits"], (
+            f"{kept:.2f} %",
+            f"{200 - over} of 200; over ttft {over}, tpot 0, e2e 0"))
+        self.assertNotIn("requests in limits", self.page.tiles())
+        page = self.report(self.run_to("all.h5", *run, "--slo", "e2e:100min"))
+        self.assertEqual(page.texts("h1", "headline"), [
+            "100.00 % of the requests keep e2e:100min"])
+
     def test_the_slowest(self):
         r = self.r
         ttft = r["first_token_ns"] - r["arrival_ns"]
