@@ -13,16 +13,20 @@ typedef struct side {
     bool was_said;  /* what does not fit: one of many simulations of a line */
 } side_t;
 
+typedef struct sides {
+    side_t prefill, decode;
+    bool decodes; /* there are GPUs for it */
+} sides_t;
+
 static double gb(int64_t bytes)
 {
     return (double)bytes / 1e9;
 }
 
 void pl_cli_say_missing(const pl_log_t *log, const char *where,
-                        const char *options, const pl_size_params_t *params,
-                        const pl_size_t *size)
+                        const char *options, int32_t ep,
+                        const pl_size_params_t *params, const pl_size_t *size)
 {
-    int32_t ep       = pl_size_least_ep(params, size);
     char remedy[128] = "use hardware with more memory, or a larger "
                        "--mem-fraction";
 
@@ -61,15 +65,41 @@ static int64_t room_of(const side_t *side, const pl_size_t *size)
     return pages < most ? pages : most;
 }
 
-static pl_status_t fit_side(const side_t *side, const pl_log_t *log,
-                            int32_t *pages)
+/* Do weights and something more fit with the experts over so many? */
+static bool fits_with(const side_t *side, int32_t ep)
+{
+    pl_size_params_t params = side->params;
+    pl_size_t size;
+
+    params.ep = ep;
+    return (pl_size_make(&params, &size) == PL_OK) && (size.kv_bytes > 0);
+}
+
+/* --ep is of both sides: the least, in whole groups that prefill, with which
+ * both fit; 0: none. */
+static int32_t least_ep(const sides_t *sides)
+{
+    const pl_size_params_t *p = &sides->prefill.params;
+
+    for (int32_t ep = p->cp; ep <= p->model->n_experts; ep += p->cp) {
+        if (fits_with(&sides->prefill, ep) &&
+            (!sides->decodes || fits_with(&sides->decode, ep))) {
+            return ep;
+        }
+    }
+    return 0;
+}
+
+static pl_status_t fit_side(const side_t *side, const sides_t *sides,
+                            const pl_log_t *log, int32_t *pages)
 {
     pl_size_t size;
     int64_t room;
 
     PL_TRY(pl_size_make(&side->params, &size));
     if (size.kv_bytes < 0) {
-        pl_cli_say_missing(log, side->where, "--ep", &side->params, &size);
+        pl_cli_say_missing(log, side->where, "--ep", least_ep(sides),
+                           &side->params, &size);
         return PL_ERR_RESOURCE;
     }
     room = room_of(side, &size);
@@ -106,9 +136,9 @@ static pl_size_params_t common(const pl_options_t *o,
                               .page_tokens    = engine->page_tokens};
 }
 
-static pl_status_t fit_prefill(const pl_options_t *o, const pl_log_t *log,
-                               const pl_costs_params_t *costs,
-                               pl_engine_config_t *engine)
+static side_t prefill_side(const pl_options_t *o,
+                           const pl_costs_params_t *costs,
+                           const pl_engine_config_t *engine)
 {
     bool drafts = (costs->draft_tokens > 0) &&
                   (!engine->mtp.loses_kv || (costs->n_decode == 0));
@@ -124,13 +154,12 @@ static pl_status_t fit_prefill(const pl_options_t *o, const pl_log_t *log,
     side.params.cp         = costs->n_prefill;
     side.params.ep         = costs->prefill_ep;
     side.params.mtp_layers = drafts ? 1 : 0;
-    return fit_side(&side, log, &engine->device_pages);
+    return side;
 }
 
 /* A home has one pool, and each of its GPUs all of it: no view. */
-static pl_status_t fit_decode(const pl_options_t *o, const pl_log_t *log,
-                              const pl_costs_params_t *costs,
-                              pl_engine_config_t *engine)
+static side_t decode_side(const pl_options_t *o, const pl_costs_params_t *costs,
+                          const pl_engine_config_t *engine)
 {
     side_t side = {.where     = "a GPU that decodes",
                    .option    = "decode-pages",
@@ -144,16 +173,22 @@ static pl_status_t fit_decode(const pl_options_t *o, const pl_log_t *log,
     side.params.ep         = costs->decode_ep;
     side.params.tp         = costs->decode_tp;
     side.params.mtp_layers = costs->draft_tokens > 0 ? 1 : 0;
-    return fit_side(&side, log, &engine->decode_pages);
+    return side;
 }
 
 pl_status_t pl_cli_fit(const pl_options_t *options, const pl_log_t *log,
                        const pl_costs_params_t *costs,
                        pl_engine_config_t *engine)
 {
-    PL_TRY(fit_prefill(options, log, costs, engine));
-    if (costs->n_decode > 0) {
-        return fit_decode(options, log, costs, engine);
+    sides_t sides = {.prefill = prefill_side(options, costs, engine),
+                     .decodes = costs->n_decode > 0};
+
+    if (sides.decodes) {
+        sides.decode = decode_side(options, costs, engine);
+    }
+    PL_TRY(fit_side(&sides.prefill, &sides, log, &engine->device_pages));
+    if (sides.decodes) {
+        return fit_side(&sides.decode, &sides, log, &engine->decode_pages);
     }
     if (options->decode_pages == PL_OPTION_FIT) {
         pl_log(log, PL_LOG_ERROR,

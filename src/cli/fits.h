@@ -20,10 +20,10 @@ PL_MUST_CHECK pl_status_t pl_cli_fit(const pl_options_t *options,
                                      pl_engine_config_t *engine);
 
 /* The line: by how much the weights on `where`, "a GPU", do not fit, and what
- * would help, which `options` are for. */
+ * would help, which `options` are for: the experts over `ep` GPUs (0: not). */
 void pl_cli_say_missing(const pl_log_t *log, const char *where,
-                        const char *options, const pl_size_params_t *params,
-                        const pl_size_t *size);
+                        const char *options, int32_t ep,
+                        const pl_size_params_t *params, const pl_size_t *size);
 /* Likewise, that they leave room for no pages; of one ownership. */
 void pl_cli_say_no_pages(const pl_log_t *log, const char *where,
                          const char *options, const pl_size_t *size,

@@ -525,6 +525,7 @@ static pl_status_t judge(const sizing_t *sizing)
     }
     if (size->kv_bytes < 0) {
         pl_cli_say_missing(sizing->log, "a GPU", "--gpus, --ep",
+                           pl_size_least_ep(&sizing->params, size),
                            &sizing->params, size);
     } else {
         pl_cli_say_no_pages(sizing->log, "a GPU", "--gpus, --ep", size,

@@ -7,6 +7,7 @@ links do what their names say; the points of a sweep are these simulations.
 import itertools
 import json
 import os
+import re
 import sys
 import tempfile
 
@@ -279,6 +280,25 @@ class Split(Base):
             [("1x8+1x16:dp16", 0), ("1x8+2x8:dp8", 0), ("2x8+1x8:dp8", 0),
              ("2x4+2x8:dp8", 4), ("2x4+1x16:dp16", 4), ("4x4+1x8:dp8", 4)])
         self.assertIn("the weights do not fit", points[-1]["limited_by"])
+
+    def test_what_would_make_them_fit_does(self):
+        """One --ep is of both sides: that which is named is enough for both,
+        and the next smaller in whole groups is not."""
+        plan = (*TRACE, "--limit", 1, *GLM)
+        for shape, group in ((("--prefill", "2x8", "--decode", "1x1"), 8),
+                             (("--pd", "2x8+2x3:dp1"), 8),
+                             (("--pd", "2x3+2x3:dp1"), 3),
+                             (("--pd", "1x1+1x6:dp2"), 1),
+                             (("--prefill", "2x3"), 3)):
+            run = self.run_program(*plan, "--ep", 0, *shape, verb="sim",
+                                   status=4)
+            ep = int(re.search(r"over (\d+) GPUs \(--ep\)", run.stderr)[1])
+            self.assertEqual(ep % group, 0)
+            self.run_program(*plan, "--ep", ep, *shape, verb="sim")
+            if ep > group:
+                run = self.run_program(*plan, "--ep", ep - group, *shape,
+                                       verb="sim", status=4)
+                self.assertIn(f"over {ep} GPUs (--ep)", run.stderr)
 
 
 if __name__ == "__main__":
