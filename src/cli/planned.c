@@ -81,6 +81,25 @@ bool pl_cli_is_planned(const pl_options_t *options)
     return options->hardware != NULL;
 }
 
+/* GPUs that hold experts of an instance and are not in it stand in no sum. */
+static void note_others(const pl_options_t *o, const pl_log_t *log,
+                        const pl_cli_gpus_t *gpus)
+{
+    int64_t least = gpus->prefill;
+
+    if ((gpus->decode > 0) && (gpus->decode < least)) {
+        least = gpus->decode;
+    }
+    if ((o->ep > least) && (o->prefill_millionths == 0)) {
+        pl_log(log, PL_LOG_WARN,
+               "option --ep %" PRId64 ": the experts lie over %" PRId64
+               " GPUs, of which those that %s together are %" PRId64
+               "; the others are not counted in gpus",
+               o->ep, o->ep, least < gpus->prefill ? "decode" : "prefill",
+               least);
+    }
+}
+
 /* Experts over all GPUs of an instance, if nothing else is said. */
 static pl_status_t settle_ep(const pl_options_t *o, const pl_log_t *log,
                              const pl_cli_gpus_t *gpus, pl_costs_params_t *p)
@@ -96,6 +115,7 @@ static pl_status_t settle_ep(const pl_options_t *o, const pl_log_t *log,
                o->ep, experts);
         return PL_ERR_ARGUMENT;
     }
+    note_others(o, log, gpus);
     p->prefill_ep = (int32_t)(prefill < experts ? prefill : experts);
     p->decode_ep  = (int32_t)(decode < experts ? decode : experts);
     return PL_OK;

@@ -281,6 +281,21 @@ class Split(Base):
              ("2x4+2x8:dp8", 4), ("2x4+1x16:dp16", 4), ("4x4+1x8:dp8", 4)])
         self.assertIn("the weights do not fit", points[-1]["limited_by"])
 
+    def test_experts_on_gpus_of_nobody_are_told(self):
+        """Once, of the side that has the fewest of them."""
+        plan = ("--trace", pl.SLICE, "--limit", 1, *GLM)
+        for ep, shape, says in (
+                (32, ("--cp", 8), "prefill together are 8;"),
+                (32, ("--pd", "1x32+1x16"), "decode together are 16;"),
+                (16, ("--pd", "2x8+1x16"), "prefill together are 8;"),
+                (16, ("--pd", "1x16+2x16"), None), (0, ("--cp", 8), None)):
+            run = self.run_program(*plan, "--ep", ep, *shape, verb="sim")
+            self.assertEqual(run.stderr.count("not counted in gpus"),
+                             0 if says is None else 1, run.stderr)
+            if says is not None:
+                self.assertIn(f"the experts lie over {ep} GPUs, of which "
+                              f"those that {says}", run.stderr)
+
     def test_what_would_make_them_fit_does(self):
         """One --ep is of both sides: that which is named is enough for both,
         and the next smaller in whole groups is not."""
