@@ -70,7 +70,8 @@ START_TEST(what_a_simulation_is_recorded_with_is_an_axis)
         const pl_option_t *option = &table->options[i];
         bool is_list              = (option->kind == PL_OPTION_STRINGS) ||
                        (option->kind == PL_OPTION_INTEGERS) ||
-                       (option->kind == PL_OPTION_FLAG);
+                       (option->kind == PL_OPTION_FLAG) ||
+                       (strcmp(option->name, "slo") == 0); /* of limits */
 
         if (((option->verbs & PL_VERB_SIM) != 0) && option->recorded &&
             !is_list && (strcmp(option->name, "events") != 0)) {
