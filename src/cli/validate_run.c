@@ -83,17 +83,6 @@ static pl_status_t add_requests(const pl_record_t *records,
     return PL_OK;
 }
 
-static int by_start(const void *a, const void *b)
-{
-    const pl_bench_request_t *x = a;
-    const pl_bench_request_t *y = b;
-
-    if (x->start_ns != y->start_ns) {
-        return x->start_ns < y->start_ns ? -1 : 1;
-    }
-    return (x->number > y->number) - (x->number < y->number);
-}
-
 /* As they began, the first at 0. */
 static pl_status_t put_in_order(const pl_snapshot_t *snapshot,
                                 pl_bench_t *bench)
@@ -108,8 +97,7 @@ static pl_status_t put_in_order(const pl_snapshot_t *snapshot,
                                   "no request in it that did not fail; "
                                   "expected one or more");
     }
-    qsort(bench->requests.items, bench->requests.n,
-          sizeof(*bench->requests.items), by_start);
+    pl_bench_sort(bench);
     for (size_t i = bench->requests.n; i-- > 0;) {
         bench->requests.items[i].start_ns -= bench->requests.items[0].start_ns;
     }

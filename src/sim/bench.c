@@ -341,6 +341,12 @@ static int by_start(const void *a, const void *b)
     return (x->number > y->number) - (x->number < y->number);
 }
 
+void pl_bench_sort(pl_bench_t *bench)
+{
+    qsort(bench->requests.items, bench->requests.n,
+          sizeof(*bench->requests.items), by_start);
+}
+
 static pl_status_t put_in_order(reading_t *reading)
 {
     pl_bench_t *bench = reading->bench;
@@ -369,8 +375,7 @@ static pl_status_t put_in_order(reading_t *reading)
         }
         bench->requests.items[i].start_ns = since;
     }
-    qsort(bench->requests.items, bench->requests.n,
-          sizeof(*bench->requests.items), by_start);
+    pl_bench_sort(bench);
     return PL_OK;
 }
 

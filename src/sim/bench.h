@@ -48,6 +48,9 @@ PL_MUST_CHECK pl_status_t pl_bench_parse(const char *name, const char *text,
                                          pl_bench_t *bench_p);
 void pl_bench_free(pl_bench_t *bench);
 
+/* As they began; ties by number. */
+void pl_bench_sort(pl_bench_t *bench);
+
 /* Time per output token after the first; 0: not measured. */
 int64_t pl_bench_tpot_ns(const pl_bench_request_t *request);
 
