@@ -31,7 +31,7 @@ static void add_wrapped(pl_text_t *text, const char *string)
     pl_text_add(text, "\n");
 }
 
-/* A word as a placeholder, or as a part of a variable's name. */
+/* A name as help shows its value, and as a variable has it: PAGE_SIZE. */
 static void add_upper(pl_text_t *text, const char *string)
 {
     for (const char *c = string; *c != '\0'; c++) {

@@ -21,7 +21,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
 import h5py  # noqa: E402
 import numpy as np  # noqa: E402
 import pagelane_run as pl  # noqa: E402
-from chromium import Chromium  # noqa: E402
+from chromium import InChromium  # noqa: E402
 from report_page import CSV, DRAWN, Page  # noqa: E402
 
 ASSETS = os.path.join(pl.ROOT, "src", "cli", "assets")
@@ -646,19 +646,7 @@ class Perfetto(Case):
 COLOUR = "getComputedStyle(document.body).backgroundColor"
 
 
-class Browser(Case):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        if Chromium.path() is None:
-            return
-        cls.browser = Chromium().__enter__()
-        cls.addClassCleanup(cls.browser.__exit__)
-
-    def setUp(self):
-        if Chromium.path() is None:
-            self.skipTest("no Chromium is installed; apt-get install chromium")
-
+class Browser(InChromium, Case):
     def check_quiet(self, page):
         self.assertEqual(page.problems, [])
         self.assertEqual(page.requests, ["file://" + self.page_path])

@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
 import h5py  # noqa: E402
 import numpy as np  # noqa: E402
 import pagelane_run as pl  # noqa: E402
-from chromium import Chromium  # noqa: E402
+from chromium import InChromium  # noqa: E402
 from report_page import CSV, DRAWN, Page  # noqa: E402
 
 TRACE = ("--trace", pl.SLICE, "--block-tokens", 64, "--chunk", 512,
@@ -609,18 +609,9 @@ def point_at(row, across="cost", down="metrics.p99_ttft_ns"):
     }})()"""
 
 
-class Browser(Reports):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        if Chromium.path() is None:
-            return
-        cls.browser = Chromium().__enter__()
-        cls.addClassCleanup(cls.browser.__exit__)
-
+class Browser(InChromium, Reports):
     def setUp(self):
-        if Chromium.path() is None:
-            self.skipTest("no Chromium is installed; apt-get install chromium")
+        super().setUp()
         self.tab = self.browser.open(self.page_path)
         self.tab.value("""window.numbersOf = (id) => JSON.parse(
             document.getElementById("numbers").textContent)[id]; 0""")

@@ -146,3 +146,19 @@ class Chromium:
             page.call("Emulation.setScriptExecutionDisabled", value=True)
         page.go(path)
         return page
+
+
+class InChromium:
+    """Beside a test case: one browser for all of its tests, which are skipped
+    where there is none."""
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        if Chromium.path() is not None:
+            cls.browser = Chromium().__enter__()
+            cls.addClassCleanup(cls.browser.__exit__)
+
+    def setUp(self):
+        super().setUp()
+        if Chromium.path() is None:
+            self.skipTest("no Chromium is installed; apt-get install chromium")
