@@ -348,7 +348,8 @@ static pl_status_t fail_meanwhile(void *context, pl_comm_t *comm)
     PL_TRY(pl_comm_barrier(comm));
     if (comm->rank == 0) {
         atomic_store(&large->sending, true);
-        return pl_comm_send(comm, 1, 4, large->from, LARGE, &message);
+        PL_TRY(pl_comm_send(comm, 1, 4, large->from, LARGE, &message));
+        return pl_comm_barrier(comm); /* ended, it would be the failure */
     }
     if (comm->rank == 2) {
         while (!atomic_load(&large->sending)) {
