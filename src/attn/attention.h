@@ -1,6 +1,6 @@
 /* attn/attention.h - lightning indexer, exact top-k, sparse MLA attention.
  *
- * One query token at a time over a view of all rows of its request: what a row
+ * Query tokens over a view of all rows of their request: what a row
  * computes depends on that row alone, in an order of operations that does not
  * know the batch, the chunk, the ranks or the place of the pages.  Float32.
  * Pure functions; scratch is the caller's.
@@ -14,13 +14,23 @@
 #include "attn/rows.h"
 #include "attn/view.h"
 
-/* Scores of keys 0 .. n_keys-1 for one query:
- *   score(s) = sum_h weights[h] * relu(scale * q[h] . key(s))
- * heads in ascending order, dimensions in a fixed order.  q [n_heads][dim];
- * scores [n_keys] out. */
+/* Queries of one request, n >= 1.  Together they are faster than one by one: a
+ * stored key is decoded once for several. */
+typedef struct pl_index_queries {
+    const float *q;       /* [n][n_heads][dim] */
+    const float *weights; /* [n][n_heads] */
+    int32_t n, n_heads;
+    float scale;
+    const int32_t *n_keys; /* [n] */
+} pl_index_queries_t;
+
+/* Scores of keys 0 .. n_keys[i]-1 for each query i:
+ *   score(i, s) = sum_h weights[i][h] * relu(scale * q[i][h] . key(s))
+ * heads in ascending order, dimensions in a fixed order.  scores out: query i's
+ * from i * stride on; what lies behind its n_keys[i] stays. */
 void pl_index_scores(const pl_view_t *index, const pl_row_layout_t *layout,
-                     const float *q, const float *weights, int32_t n_heads,
-                     float scale, int32_t n_keys, float *scores);
+                     const pl_index_queries_t *queries, float *scores,
+                     size_t stride);
 
 /* The k best of n scores in the total order: higher score first, then lower
  * position; -0.0 counts as 0.0; NaN as -inf.  Writes min(k, n) positions in

@@ -3,7 +3,11 @@
 #include "attn/attention.h"
 #include "attn/kernels.h"
 
-#define GROUP 64 /* heads whose products are held at a time */
+/* Products that are held at a time: of so many queries, of so many heads of
+ * each, with so many keys. */
+#define BATCH    8
+#define GROUP    64
+#define PRODUCTS (GROUP * PL_LANES)
 
 /* The next PL_LANES keys, as they are stored; a lane without a key repeats the
  * first one. */
@@ -64,35 +68,112 @@ static void pack_keys(const pl_kernels_t *kernels, bool stored_f32,
     kernels->pack(rows, 0, k, panel);
 }
 
-void pl_index_scores(const pl_view_t *index, const pl_row_layout_t *layout,
-                     const float *q, const float *weights, int32_t n_heads,
-                     float scale, int32_t n_keys, float *scores)
+/* Queries that share decoded keys; first .. first+n-1 of all. */
+typedef struct batch {
+    const pl_view_t *index;
+    const pl_row_layout_t *layout;
+    const pl_index_queries_t *queries;
+    int32_t first, n;
+} batch_t;
+
+static int32_t most_keys(const batch_t *batch)
+{
+    int32_t most = 0;
+
+    for (int32_t i = 0; i < batch->n; i++) {
+        int32_t n = batch->queries->n_keys[batch->first + i];
+
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+/* Of heads h .. h+heads-1, for each query that has a key here. */
+static void multiply(const batch_t *batch, const lanes_t *lanes, int32_t at,
+                     int32_t h, int32_t heads, float (*products)[PRODUCTS])
 {
     const pl_kernels_t *kernels = pl_kernels();
-    const size_t dim            = (size_t)layout->index_dim;
-    walk_t walk                 = {.view = index, .end = n_keys};
-    float panel[PL_DEPTH * PL_LANES], products[GROUP * PL_LANES];
-    float sums[PL_LANES];
+    const size_t dim            = (size_t)batch->layout->index_dim;
+    const size_t n_heads        = (size_t)batch->queries->n_heads;
+    float panel[PL_DEPTH * PL_LANES];
+
+    for (int32_t d = 0; d < batch->layout->index_dim; d += PL_DEPTH) {
+        int32_t rest = batch->layout->index_dim - d;
+        int32_t k    = rest < PL_DEPTH ? rest : PL_DEPTH;
+
+        pack_keys(kernels, batch->layout->dtype == PL_KV_F32, lanes, d, k,
+                  panel);
+        for (int32_t i = 0; i < batch->n; i++) {
+            size_t query = (size_t)(batch->first + i);
+
+            if (batch->queries->n_keys[query] > at) {
+                kernels->product(batch->queries->q +
+                                     (query * n_heads + (size_t)h) * dim + d,
+                                 dim, heads, panel, PL_LANES, k, products[i],
+                                 PL_LANES, PL_LANES, d > 0);
+            }
+        }
+    }
+}
+
+/* Scores of the keys in `lanes`, which begin at position `at`. */
+static void score_lanes(const batch_t *batch, const lanes_t *lanes, int32_t at,
+                        float (*sums)[PL_LANES])
+{
+    const pl_index_queries_t *queries = batch->queries;
+    float products[BATCH][PRODUCTS];
+
+    memset(sums, 0, BATCH * sizeof(*sums));
+    for (int32_t h = 0; h < queries->n_heads; h += GROUP) {
+        int32_t rest  = queries->n_heads - h;
+        int32_t heads = rest < GROUP ? rest : GROUP;
+
+        multiply(batch, lanes, at, h, heads, products);
+        for (int32_t i = 0; i < batch->n; i++) {
+            size_t query = (size_t)(batch->first + i);
+
+            if (queries->n_keys[query] > at) {
+                pl_kernels()->relu_sum(products[i],
+                                       queries->weights +
+                                           query * (size_t)queries->n_heads + h,
+                                       heads, queries->scale, sums[i]);
+            }
+        }
+    }
+}
+
+static void score_batch(const batch_t *batch, float *scores, size_t stride)
+{
+    walk_t walk = {.view = batch->index, .end = most_keys(batch)};
+    float sums[BATCH][PL_LANES];
     lanes_t lanes;
 
-    for (int32_t s = 0; s < n_keys; s += lanes.n) {
+    for (int32_t at = 0; at < walk.end; at += lanes.n) {
         next_lanes(&walk, &lanes);
-        memset(sums, 0, sizeof(sums));
-        for (int32_t h = 0; h < n_heads; h += GROUP) {
-            int32_t heads = n_heads - h < GROUP ? n_heads - h : GROUP;
+        score_lanes(batch, &lanes, at, sums);
+        for (int32_t i = 0; i < batch->n; i++) {
+            int32_t query = batch->first + i;
+            int32_t rest  = batch->queries->n_keys[query] - at;
+            int32_t n     = rest < lanes.n ? rest : lanes.n;
 
-            for (int32_t d = 0; d < layout->index_dim; d += PL_DEPTH) {
-                int32_t rest = layout->index_dim - d;
-                int32_t k    = rest < PL_DEPTH ? rest : PL_DEPTH;
-
-                pack_keys(kernels, layout->dtype == PL_KV_F32, &lanes, d, k,
-                          panel);
-                kernels->product(q + (size_t)h * dim + d, dim, heads, panel,
-                                 PL_LANES, k, products, PL_LANES, PL_LANES,
-                                 d > 0);
+            if (n > 0) {
+                memcpy(scores + (size_t)query * stride + at, sums[i],
+                       (size_t)n * sizeof(float));
             }
-            kernels->relu_sum(products, weights + h, heads, scale, sums);
         }
-        memcpy(scores + s, sums, (size_t)lanes.n * sizeof(float));
+    }
+}
+
+void pl_index_scores(const pl_view_t *index, const pl_row_layout_t *layout,
+                     const pl_index_queries_t *queries, float *scores,
+                     size_t stride)
+{
+    batch_t batch = {.index = index, .layout = layout, .queries = queries};
+
+    for (; batch.first < queries->n; batch.first += BATCH) {
+        int32_t rest = queries->n - batch.first;
+
+        batch.n = rest < BATCH ? rest : BATCH;
+        score_batch(&batch, scores, stride);
     }
 }

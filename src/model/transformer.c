@@ -108,7 +108,7 @@ static void cut_token(pl_host_forward_t *forward, cutter_t *cutter,
     forward->attend = cut_floats(
         cutter, (int64_t)pl_attend_scratch(&forward->rows, config->n_heads,
                                            forward->select_room));
-    forward->scores     = cut_floats(cutter, n_positions);
+    forward->scores     = cut_floats(cutter, n_positions * PL_FORWARD_SCORED);
     forward->logits     = cut_floats(cutter, config->vocab_size);
     forward->topk       = cut(cutter, n_positions, sizeof(*forward->topk));
     forward->everything = cut_ints(cutter, forward->select_room);

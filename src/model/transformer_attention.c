@@ -106,39 +106,58 @@ static void make_index_queries(const tile_t *tile)
     }
 }
 
-/* Positions that a token attends to, of all up to its own.  While there are no
- * more than may be kept, all are, and nobody needs their scores. */
-static void select_token(const tile_t *tile, int32_t i, const pl_view_t *index)
+/* Positions that a token attends to, of all up to its own, which has these
+ * scores. */
+static void select_token(const tile_t *tile, int32_t token, const float *scores)
 {
-    const pl_model_config_t *config = tile->config;
-    pl_host_forward_t *forward      = tile->forward;
-    int32_t token                   = tile->first + i;
-    int32_t n_keys                  = forward->positions[token] + 1;
-    int32_t *selection =
-        forward->selection + (size_t)token * (size_t)forward->select_room;
-    bool all = n_keys <= config->index_topk;
+    pl_host_forward_t *forward = tile->forward;
+    int32_t n_keys             = forward->positions[token] + 1;
+    int32_t topk               = tile->config->index_topk;
 
     forward->n_selected[token] = n_keys;
-    if (!all || (forward->selected != NULL)) {
-        pl_index_scores(
-            index, &forward->rows,
-            pl_forward_row(forward->index_q, i * config->index_heads,
-                           config->index_dim),
-            pl_forward_row(forward->index_weights, i, config->index_heads),
-            config->index_heads, (float)(1.0 / sqrt((double)config->index_dim)),
-            n_keys, forward->scores);
-    }
-    if (!all) {
-        forward->n_selected[token] =
-            pl_topk(forward->scores, n_keys, config->index_topk, forward->topk,
-                    selection);
+    if (n_keys > topk) {
+        forward->n_selected[token] = pl_topk(
+            scores, n_keys, topk, forward->topk,
+            forward->selection + (size_t)token * (size_t)forward->select_room);
     }
     if (forward->selected != NULL) {
         int32_t n                = 0;
         const int32_t *positions = pl_forward_selection(forward, token, &n);
 
         forward->selected(forward->selected_context, tile->layer, n_keys - 1,
-                          positions, n, forward->scores, n_keys);
+                          positions, n, scores, n_keys);
+    }
+}
+
+/* Tokens first .. first+n-1 of the tile, n <= PL_FORWARD_SCORED.  While there
+ * are no more keys than may be kept, all are, and nobody needs their scores. */
+static void select_tokens(const tile_t *tile, int32_t first, int32_t n,
+                          const pl_view_t *index)
+{
+    const pl_model_config_t *config = tile->config;
+    pl_host_forward_t *forward      = tile->forward;
+    size_t stride                   = (size_t)forward->room_positions;
+    int32_t n_keys[PL_FORWARD_SCORED];
+    pl_index_queries_t queries = {
+        .q = pl_forward_row(forward->index_q, first * config->index_heads,
+                            config->index_dim),
+        .weights =
+            pl_forward_row(forward->index_weights, first, config->index_heads),
+        .n       = n,
+        .n_heads = config->index_heads,
+        .scale   = (float)(1.0 / sqrt((double)config->index_dim)),
+        .n_keys  = n_keys};
+
+    for (int32_t i = 0; i < n; i++) {
+        int32_t keys = forward->positions[tile->first + first + i] + 1;
+        bool needed  = keys > config->index_topk || forward->selected != NULL;
+
+        n_keys[i] = needed ? keys : 0;
+    }
+    pl_index_scores(index, &forward->rows, &queries, forward->scores, stride);
+    for (int32_t i = 0; i < n; i++) {
+        select_token(tile, tile->first + first + i,
+                     forward->scores + (size_t)i * stride);
     }
 }
 
@@ -211,8 +230,10 @@ void pl_forward_attention(pl_host_forward_t *forward, int32_t layer,
     make_queries(&tile);
     if (forward->config->full_indexer[layer]) {
         make_index_queries(&tile);
-        for (int32_t i = 0; i < n; i++) {
-            select_token(&tile, i, index);
+        for (int32_t i = 0; i < n; i += PL_FORWARD_SCORED) {
+            select_tokens(&tile, i,
+                          n - i < PL_FORWARD_SCORED ? n - i : PL_FORWARD_SCORED,
+                          index);
         }
     }
     absorb_queries(&tile);

@@ -16,7 +16,8 @@
 #include "model/ops.h"
 #include "model/transformer.h"
 
-#define PL_FORWARD_TILE 64 /* tokens */
+#define PL_FORWARD_TILE   64 /* tokens */
+#define PL_FORWARD_SCORED 8  /* tokens whose scores are held at a time */
 
 typedef struct pl_host_forward {
     pl_forward_t forward;
@@ -62,7 +63,7 @@ typedef struct pl_host_forward {
     float *route;   /* scratch of pl_route */
     float *attend;  /* scratch of pl_attend */
     float *logits;  /* [vocab_size] where nobody wants them */
-    float *scores;  /* [room_positions] */
+    float *scores;  /* [PL_FORWARD_SCORED][room_positions] */
     uint32_t *topk; /* [room_positions] scratch of pl_topk */
 
     /* experts */

@@ -135,9 +135,15 @@ static void check_scores(pl_rng_t *rng, pl_kv_dtype_t dtype, int32_t dim,
     for (int32_t i = 0; i < n; i++) {
         const float *mine = got + (size_t)i * (size_t)most;
 
-        pl_index_scores(&view.host, &layout, q + (size_t)i * per_query,
-                        weights + (size_t)i * (size_t)n_heads, n_heads, 0.25F,
-                        n_keys[i], want);
+        const pl_index_queries_t query = {
+            .q       = q + (size_t)i * per_query,
+            .weights = weights + (size_t)i * (size_t)n_heads,
+            .n       = 1,
+            .n_heads = n_heads,
+            .scale   = 0.25F,
+            .n_keys  = &n_keys[i]};
+
+        pl_index_scores(&view.host, &layout, &query, want, (size_t)most);
         check_close(mine, want, n_keys[i],
                     most_score(weights, q, i, n_heads, dim),
                     dtype == PL_KV_F32 ? 1e-6 : 1e-3);

@@ -43,8 +43,14 @@ static void query_run(const query_t *query, int32_t page_tokens, int32_t n,
     sample_view_t view = sample_index_view(&query->layout, query->keys,
                                            query->n, page_tokens, rng);
 
-    pl_index_scores(&view.view, &query->layout, query->q, query->weights,
-                    query->heads, 0.25F, n, scores);
+    pl_index_scores(&view.view, &query->layout,
+                    &(pl_index_queries_t){.q       = query->q,
+                                          .weights = query->weights,
+                                          .n       = 1,
+                                          .n_heads = query->heads,
+                                          .scale   = 0.25F,
+                                          .n_keys  = &n},
+                    scores, (size_t)n);
     sample_view_close(&view);
 }
 
@@ -154,12 +160,62 @@ START_TEST(negative_weights_give_negative_scores)
 }
 END_TEST
 
+/* Alone or among others, with more keys and with fewer: the same bits. */
+enum { QUERIES = 19, STRIDE = 70 };
+
+START_TEST(scores_do_not_know_of_other_queries)
+{
+    uint64_t seed = pl_test_seed("scores_do_not_know_of_other_queries");
+    pl_rng_t rng  = pl_rng_seed(seed);
+    float together[QUERIES * STRIDE], alone[STRIDE];
+
+    for (int round = 0; round < 60; round++) {
+        query_t query    = query_open(&rng, (pl_kv_dtype_t)(round % 3));
+        size_t per_query = (size_t)query.heads * (size_t)query.layout.index_dim;
+        float *q         = sample_values(&rng, QUERIES * per_query);
+        float *weights   = sample_values(&rng, QUERIES * (size_t)query.heads);
+        sample_view_t view =
+            sample_index_view(&query.layout, query.keys, query.n, 16, &rng);
+        int32_t n_keys[QUERIES];
+        pl_index_queries_t all = {.q       = q,
+                                  .weights = weights,
+                                  .n       = sample_between(&rng, 1, QUERIES),
+                                  .n_heads = query.heads,
+                                  .scale   = 0.25F,
+                                  .n_keys  = n_keys};
+
+        for (int32_t i = 0; i < all.n; i++) {
+            n_keys[i]                        = sample_between(&rng, 0, query.n);
+            together[i * STRIDE + n_keys[i]] = 7.0F;
+        }
+        pl_index_scores(&view.view, &query.layout, &all, together, STRIDE);
+        for (int32_t i = 0; i < all.n; i++) {
+            pl_index_queries_t one = all;
+
+            one.q += (size_t)i * per_query;
+            one.weights += (size_t)i * (size_t)query.heads;
+            one.n      = 1;
+            one.n_keys = &n_keys[i];
+            pl_index_scores(&view.view, &query.layout, &one, alone, STRIDE);
+            ck_assert_mem_eq(alone, together + (size_t)i * STRIDE,
+                             (size_t)n_keys[i] * sizeof(float));
+            ck_assert(together[i * STRIDE + n_keys[i]] == 7.0F);
+        }
+        sample_view_close(&view);
+        free(q);
+        free(weights);
+        query_close(&query);
+    }
+}
+END_TEST
+
 TCase *scores_case(void)
 {
     TCase *tcase = tcase_create("scores");
 
     tcase_add_test(tcase, scores_are_the_formula);
     tcase_add_test(tcase, scores_do_not_know_where_keys_lie);
+    tcase_add_test(tcase, scores_do_not_know_of_other_queries);
     tcase_add_test(tcase, scores_read_what_was_stored);
     tcase_add_test(tcase, negative_weights_give_negative_scores);
     return tcase;
