@@ -67,6 +67,7 @@ static void drop_floors(pl_costs_t *costs)
     for (int i = 0; i < PL_COST_PARTS; i++) {
         costs->prefill[i].floor_ns = 0;
         costs->decode[i].floor_ns  = 0;
+        costs->draft[i].floor_ns   = 0;
     }
 }
 
@@ -357,11 +358,11 @@ static bool is_told_apart(const pl_measured_prompt_t *prompt)
 
 /* Requests are decoded one after the other: all that a step takes it takes for
  * each of them. */
-static void keep_rows_alone(pl_cost_rate_t decode[PL_COST_PARTS])
+static void keep_rows_alone(pl_cost_rate_t rates[PL_COST_PARTS])
 {
     for (int i = 0; i < PL_COST_PARTS; i++) {
-        decode[i].floor_ns = 0;
-        decode[i].step_ns  = 0;
+        rates[i].floor_ns = 0;
+        rates[i].step_ns  = 0;
     }
 }
 
@@ -378,7 +379,8 @@ static void fill_step(const pl_costs_t *costs,
     }
 }
 
-/* `usual`: as reckoned, before anything was scaled. */
+/* A pass that drafts is a decode step of its layer, and takes what that was
+ * measured to take.  `usual`: as reckoned, before anything was scaled. */
 static pl_status_t scale_decode(const pl_costs_params_t *params,
                                 const pl_measured_t *m, const pl_costs_t *usual,
                                 pl_costs_t *costs)
@@ -402,9 +404,12 @@ static pl_status_t scale_decode(const pl_costs_params_t *params,
     }
     pl_least_squares(rows, n, factors);
     memcpy(costs->decode, usual->decode, sizeof(costs->decode));
+    memcpy(costs->draft, usual->draft, sizeof(costs->draft));
     keep_rows_alone(costs->decode);
+    keep_rows_alone(costs->draft);
     for (int i = 0; i < PL_COST_PARTS; i++) {
         scale(&costs->decode[i], factors[group_of(i)], true);
+        scale(&costs->draft[i], factors[group_of(i)], true);
     }
     return PL_OK;
 }

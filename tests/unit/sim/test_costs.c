@@ -372,6 +372,45 @@ START_TEST(a_few_lengths_tell_all_parts)
 }
 END_TEST
 
+/* What is measured without drafts holds for the passes that draft: requests one
+ * after the other, and no weights apart from what a row takes. */
+START_TEST(drafts_are_measured_as_decode_is)
+{
+    static pl_measured_t measured;
+    pl_costs_t strange, found;
+    char text[2048];
+
+    prepare("GLM-5.2", "H200", CP);
+    RIG.params.prefill_ep  = 1;
+    RIG.params.page_tokens = PAGE;
+    strange                = strange_costs();
+    write_bench(&strange, text, sizeof(text));
+    ck_assert_int_eq(parse(text, &measured), PL_OK);
+    RIG.params.measured     = &measured;
+    RIG.params.draft_tokens = 2;
+    for (int is_told = 1; is_told >= 0; is_told--) {
+        int64_t one[PL_COST_PARTS], five[PL_COST_PARTS];
+
+        found = derive();
+        for (int i = 0; i < PL_COST_PARTS; i++) {
+            ck_assert_int_eq(found.decode[i].floor_ns, 0);
+            ck_assert_int_eq(found.draft[i].floor_ns, 0);
+        }
+        (void)pl_cost_decode_ns(&found, 1, 4096, one);
+        (void)pl_cost_decode_ns(&found, 5, INT64_C(5) * 4096, five);
+        ck_assert_int_gt(one[PL_COST_DRAFT], 0);
+        if (is_told == 1) {
+            WITHIN((double)five[PL_COST_DRAFT],
+                   5.0 * (double)one[PL_COST_DRAFT], 1.001);
+        }
+        /* decode was not measured: prefill tells */
+        for (int i = 0; i < measured.n_samples; i++) {
+            measured.samples[i].step_ns = 0;
+        }
+    }
+}
+END_TEST
+
 START_TEST(what_is_no_measurement_is_refused)
 {
     static const char *const BAD[] = {"",
@@ -472,6 +511,7 @@ static TCase *all(void)
     tcase_add_test(tcase, two_lengths_tell_context_from_the_rest);
     tcase_add_test(tcase, a_measured_prompt_scales_its_parts);
     tcase_add_test(tcase, a_few_lengths_tell_all_parts);
+    tcase_add_test(tcase, drafts_are_measured_as_decode_is);
     tcase_add_test(tcase, what_is_no_measurement_is_refused);
     tcase_add_loop_test(tcase, a_fit_scales_all_parts, 0, 3);
     tcase_add_test(tcase, limits_are_read);
