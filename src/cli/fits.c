@@ -10,7 +10,7 @@ typedef struct side {
     int ownership;  /* PL_SIZE_ */
     int32_t lanes;  /* whose pages have numbers of their own */
     int64_t wanted; /* as the option says it */
-    bool was_said;  /* what does not fit: one of many simulations of a line */
+    bool is_again;  /* what does not fit was said before */
 } side_t;
 
 typedef struct sides {
@@ -110,7 +110,7 @@ static pl_status_t fit_side(const side_t *side, const sides_t *sides,
             return PL_ERR_RESOURCE;
         }
         *pages = (int32_t)room;
-    } else if ((side->wanted > room) && !side->was_said) {
+    } else if ((side->wanted > room) && !side->is_again) {
         pl_log(log, PL_LOG_WARN,
                "option --%s %" PRId64 ": %" PRId64
                " fit beside %s on %s; use `fit`, or hardware with more memory",
@@ -149,7 +149,7 @@ static side_t prefill_side(const pl_options_t *o,
                    .ownership = pl_size_which(engine->ownership.kind),
                    .lanes     = costs->n_prefill,
                    .wanted    = o->device_pages,
-                   .was_said  = o->prefill_millionths > 0};
+                   .is_again  = o->is_again};
 
     side.params.cp         = costs->n_prefill;
     side.params.ep         = costs->prefill_ep;
@@ -167,7 +167,7 @@ static side_t decode_side(const pl_options_t *o, const pl_costs_params_t *costs,
                    .ownership = PL_SIZE_REPLICATED,
                    .lanes     = 1,
                    .wanted    = o->decode_pages,
-                   .was_said  = o->prefill_millionths > 0};
+                   .is_again  = o->is_again};
 
     side.params.cp         = 1;
     side.params.ep         = costs->decode_ep;

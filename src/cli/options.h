@@ -205,6 +205,9 @@ typedef struct pl_options {
     int32_t mtp_tokens, mtp_millionths; /* of mtp; 0: none */
     /* In place of those of --calibrate, while they are looked for; 0: not. */
     int64_t prefill_millionths, decode_millionths;
+    /* The line was simulated before, and what there is to say of it was said.
+     */
+    bool is_again;
 } pl_options_t;
 
 const pl_option_table_t *pl_options_table(void);

@@ -90,7 +90,7 @@ static void note_others(const pl_options_t *o, const pl_log_t *log,
     if ((gpus->decode > 0) && (gpus->decode < least)) {
         least = gpus->decode;
     }
-    if ((o->ep > least) && (o->prefill_millionths == 0)) {
+    if ((o->ep > least) && !o->is_again) {
         pl_log(log, PL_LOG_WARN,
                "option --ep %" PRId64 ": the experts lie over %" PRId64
                " GPUs, of which those that %s together are %" PRId64

@@ -300,6 +300,7 @@ static int simulate_with(validating_t *v, const pl_fit_t *fit)
 {
     v->cli.options.prefill_millionths = fit->prefill_millionths;
     v->cli.options.decode_millionths  = fit->decode_millionths;
+    v->cli.options.is_again           = true;
     return simulate(v);
 }
 
