@@ -66,7 +66,7 @@ typedef struct pl_links {
     PL_ARRAY(pl_transfer_t) sharing; /* in the order in which they started */
     int64_t first_end_ns;            /* of these; INT64_MAX: there are none */
     PL_ARRAY(pl_flying_t) flying;    /* by arrival, from flying_head on */
-    size_t flying_head;
+    size_t flying_head;              /* no more than are left */
     int32_t *n_sent;     /* [n_prefill] of sharing, from that instance */
     int32_t *n_received; /* [homes of all decode instances] to that home */
 } pl_links_t;

@@ -126,11 +126,21 @@ static pl_status_t fly(pl_fleet_t *fleet, const pl_transfer_t *transfer)
                           .from = transfer->from};
 
     /* All fly equally long, so that they arrive in this order. */
-    if (links->flying_head == links->flying.n) {
-        links->flying_head = 0;
-        links->flying.n    = 0;
-    }
     return PL_ARRAY_PUSH(&links->flying, flying);
+}
+
+/* Those that have arrived go when they are the most: there is always one on its
+ * way where a link is busy, and each is moved less than once. */
+static void drop_arrived(pl_links_t *links)
+{
+    size_t n_left = links->flying.n - links->flying_head;
+
+    if (links->flying_head > n_left) {
+        memmove(links->flying.items, links->flying.items + links->flying_head,
+                n_left * sizeof(*links->flying.items));
+        links->flying_head = 0;
+        links->flying.n    = n_left;
+    }
 }
 
 pl_status_t pl_links_start(pl_fleet_t *fleet, int32_t from, int32_t request,
@@ -195,5 +205,6 @@ pl_status_t pl_links_advance(pl_fleet_t *fleet)
                        fleet->now_ns);
         PL_TRY(pl_fleet_sent(fleet, flying.request));
     }
+    drop_arrived(links);
     return PL_OK;
 }

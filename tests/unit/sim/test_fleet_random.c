@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "sim/fleet_internal.h"
 #include "support/seed.h"
 
 static int32_t draw(pl_rng_t *rng, int32_t first, int32_t last)
@@ -281,11 +282,29 @@ START_TEST(whatever_is_drawn_ends_well)
 }
 END_TEST
 
+/* A link on which something is always under way: memory is that of what is, not
+ * of all that ever was. */
+START_TEST(what_has_arrived_is_forgotten)
+{
+    rig_t *rig = rig_make(1, 1);
+
+    rig->params.link_latency_ns = 40 * MS;
+    for (int i = 0; i < RIG_MOST; i++) {
+        rig_add(rig, i * 10 * MS, 1, 1);
+    }
+    rig_run(rig);
+    ck_assert_uint_ge(rig->fleet->links.flying.capacity, 4);
+    ck_assert_uint_le(rig->fleet->links.flying.capacity, 32);
+    rig_free(rig);
+}
+END_TEST
+
 TCase *fleet_random_case(void)
 {
     TCase *tcase = tcase_create("random");
 
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, whatever_is_drawn_ends_well);
+    tcase_add_test(tcase, what_has_arrived_is_forgotten);
     return tcase;
 }
