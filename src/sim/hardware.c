@@ -8,22 +8,46 @@
 /* The largest whole number that JSON readers agree on. */
 #define LARGEST (INT64_C(1) << 53)
 
+/* No device has less: such a number is of GB or TFLOP.  A megabyte a second is
+ * also the least that a cost table can say. */
+#define LEAST_BYTES 1000000
+#define LEAST_FLOP  1000000000
+
 static const struct {
     const char *field;
     size_t at;
     int64_t least;
+    bool or_none; /* 0: it has no such unit or link */
 } NUMBERS[] = {
 #define AT(member) offsetof(pl_hardware_t, member)
-    {"devices_per_node", AT(devices_per_node), 1},
-    {"memory_bytes", AT(memory_bytes), 1},
-    {"memory_bandwidth_bytes_per_s", AT(memory_bandwidth_bytes_per_s), 1},
-    {"bf16_dense_flop_per_s", AT(bf16_dense_flop_per_s), 1},
-    {"fp8_dense_flop_per_s", AT(fp8_dense_flop_per_s), 0},
-    {"nvlink_bytes_per_s", AT(nvlink_bytes_per_s), 0},
-    {"pcie_bytes_per_s", AT(pcie_bytes_per_s), 1},
-    {"network_bytes_per_s", AT(network_bytes_per_s), 1},
+    {"devices_per_node", AT(devices_per_node), 1, false},
+    {"memory_bytes", AT(memory_bytes), LEAST_BYTES, false},
+    {"memory_bandwidth_bytes_per_s", AT(memory_bandwidth_bytes_per_s),
+     LEAST_BYTES, false},
+    {"bf16_dense_flop_per_s", AT(bf16_dense_flop_per_s), LEAST_FLOP, false},
+    {"fp8_dense_flop_per_s", AT(fp8_dense_flop_per_s), LEAST_FLOP, true},
+    {"nvlink_bytes_per_s", AT(nvlink_bytes_per_s), LEAST_BYTES, true},
+    {"pcie_bytes_per_s", AT(pcie_bytes_per_s), LEAST_BYTES, false},
+    {"network_bytes_per_s", AT(network_bytes_per_s), LEAST_BYTES, false},
 #undef AT
 };
+
+/* 4800000000000 or 4.8e12. */
+static bool is_whole(struct json_object *value, int64_t *number_p)
+{
+    double real = json_object_get_double(value);
+
+    *number_p = json_object_get_int64(value);
+    return json_object_is_type(value, json_type_int) ||
+           (json_object_is_type(value, json_type_double) && (real >= 0) &&
+            (real <= LARGEST) && (real == (double)*number_p));
+}
+
+static bool is_possible(size_t i, int64_t number)
+{
+    return (NUMBERS[i].or_none && (number == 0)) ||
+           ((number >= NUMBERS[i].least) && (number <= LARGEST));
+}
 
 static pl_status_t read_number(const char *path, struct json_object *root,
                                size_t i, const pl_log_t *log, int64_t *number_p)
@@ -37,15 +61,17 @@ static pl_status_t read_number(const char *path, struct json_object *root,
         value  = pl_json_find(pair, "value");
         source = pl_json_find(pair, "source");
     }
-    number = json_object_get_int64(value);
-    if (!json_object_is_type(value, json_type_int) ||
-        (number < NUMBERS[i].least) || (number > LARGEST)) {
+    if (!is_whole(value, &number) || !is_possible(i, number)) {
         return pl_model_bad(log, path,
-                            "\"%s\" has no usable value: expected {\"value\": "
-                            "N, \"source\": \"...\"} with a whole number from "
-                            "%lld to 2^53; write it in the unit that the name "
-                            "says",
-                            NUMBERS[i].field, (long long)NUMBERS[i].least);
+                            "\"%s\" is %.80s: expected {\"value\": N, "
+                            "\"source\": \"...\"} with a whole number from "
+                            "%lld to 2^53%s; write it in the unit that the "
+                            "name says",
+                            NUMBERS[i].field,
+                            pair == NULL ? "missing"
+                                         : json_object_to_json_string(pair),
+                            (long long)NUMBERS[i].least,
+                            NUMBERS[i].or_none ? ", or 0 for none" : "");
     }
     if (!json_object_is_type(source, json_type_string) ||
         (json_object_get_string_len(source) == 0)) {

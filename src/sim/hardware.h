@@ -14,7 +14,8 @@
  *       "network_bytes_per_s": {...}
  *     }
  *
- * Every number says where it comes from.  All are of one device; memory is what
+ * Every number is whole and says where it comes from; one too small for its
+ * unit (GB, TFLOP) is refused.  All are of one device; memory is what
  * its driver counts, links are of one direction, rates without sparsity.
  * Other fields are passed over.  datasets/hardware has the files that ship.
  */

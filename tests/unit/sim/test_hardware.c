@@ -30,7 +30,8 @@ static void write_file(char *text, size_t n, const char *name_and_kind,
     for (int i = 0; i < N_FIELDS; i++) {
         at += (size_t)snprintf(
             text + at, n - at, ", \"%s\": %s", FIELDS[i],
-            i == field ? pair : "{\"value\": 7, \"source\": \"here\"}");
+            i == field ? pair
+                       : "{\"value\": 7000000000, \"source\": \"here\"}");
     }
     (void)snprintf(text + at, n - at, "}");
 }
@@ -90,8 +91,12 @@ START_TEST(every_number_needs_value_and_source)
         "{\"value\": 7, \"source\": \"\"}",
         "{\"source\": \"here\"}",
         "{\"value\": -1, \"source\": \"here\"}",
-        "{\"value\": 7.5, \"source\": \"here\"}",
+        "{\"value\": 7000000000.5, \"source\": \"here\"}",
+        "{\"value\": \"7000000000\", \"source\": \"here\"}",
         "{\"value\": 9007199254740993, \"source\": \"here\"}",
+        "{\"value\": 9.1e15, \"source\": \"here\"}",
+        "{\"value\": 1e300, \"source\": \"here\"}",
+        "{\"value\": -7e9, \"source\": \"here\"}",
     };
     char text[2048];
     pl_hardware_t h;
@@ -108,6 +113,46 @@ START_TEST(every_number_needs_value_and_source)
             log_capture_close(&said);
         }
     }
+}
+END_TEST
+
+/* Gigabytes, and TFLOP of the fastest device, where bytes and FLOP belong: the
+ * line says the unit and what was found. */
+START_TEST(numbers_of_another_unit_are_refused)
+{
+    char text[2048];
+    pl_hardware_t h;
+
+    for (int field = 1; field < N_FIELDS; field++) {
+        bool is_flop = strstr(FIELDS[field], "flop") != NULL;
+        log_capture_t said;
+
+        log_capture_open(&said);
+        write_file(text, sizeof(text), SOUND, field,
+                   is_flop ? "{\"value\": 989500, \"source\": \"here\"}"
+                           : "{\"value\": 4800, \"source\": \"here\"}");
+        ck_assert_msg(parse(text, &said, &h) == PL_ERR_INPUT, "%s", text);
+        ck_assert_int_eq(said.n_lines, 1);
+        ck_assert_ptr_nonnull(strstr(said.text, FIELDS[field]));
+        ck_assert_ptr_nonnull(strstr(said.text, is_flop ? "989500" : "4800"));
+        log_capture_close(&said);
+    }
+}
+END_TEST
+
+/* As people write large numbers. */
+START_TEST(a_whole_number_may_have_an_exponent)
+{
+    log_capture_t said;
+    char text[2048];
+    pl_hardware_t h;
+
+    log_capture_open(&said);
+    write_file(text, sizeof(text), SOUND, 2,
+               "{\"value\": 4.8e12, \"source\": \"here\"}");
+    ck_assert_int_eq(parse(text, &said, &h), PL_OK);
+    ck_assert_int_eq(h.memory_bandwidth_bytes_per_s, 4800000000000);
+    log_capture_close(&said);
 }
 END_TEST
 
@@ -164,6 +209,8 @@ static TCase *all(void)
     tcase_add_test(tcase, shipped_files_are_sound);
     tcase_add_test(tcase, names_have_no_case);
     tcase_add_test(tcase, every_number_needs_value_and_source);
+    tcase_add_test(tcase, numbers_of_another_unit_are_refused);
+    tcase_add_test(tcase, a_whole_number_may_have_an_exponent);
     tcase_add_test(tcase, only_fp8_and_nvlink_may_be_absent);
     tcase_add_test(tcase, name_and_kind_are_checked);
     return tcase;
