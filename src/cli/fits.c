@@ -47,13 +47,20 @@ void pl_cli_say_no_pages(const pl_log_t *log, const char *where,
                          int ownership)
 {
     const pl_size_ownership_t *own = &size->ownership[ownership];
+    char view[64]                  = "";
+    bool is_shared = (ownership == PL_SIZE_SHARED) && (own->view_bytes > 0);
 
+    if (is_shared) {
+        (void)snprintf(view, sizeof(view),
+                       "the view of --context takes %.2f and ",
+                       gb(own->view_bytes));
+    }
     pl_log(log, PL_LOG_ERROR,
-           "no pages fit: the weights leave %.2f GB of %s, but the view of "
-           "--context takes %.2f and a page %.4f, and two are needed; use a "
-           "smaller --context, or more GPUs (%s)",
-           gb(size->kv_bytes), where, gb(own->view_bytes), gb(own->page_bytes),
-           options);
+           "no pages fit: the weights leave %.2f GB of %s, but %sa page %s"
+           "%.4f, and two are needed; use a %s, or more GPUs (%s)",
+           gb(size->kv_bytes), where, view, is_shared ? "" : "takes ",
+           gb(own->page_bytes),
+           is_shared ? "smaller --context" : "larger --mem-fraction", options);
 }
 
 /* Pages that fit; all ranks' must have numbers. */

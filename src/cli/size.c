@@ -183,6 +183,27 @@ static const char *pages_text(const sizing_t *sizing, int64_t pages, char *text,
     return text;
 }
 
+/* An option of both verbs, with the value that it has here. */
+static void add_same(const sizing_t *sizing, const char *name, pl_text_t *text)
+{
+    const pl_option_table_t *table = pl_options_table();
+
+    for (size_t i = 0; i < table->n; i++) {
+        const pl_option_t *option = &table->options[i];
+        char *value               = NULL;
+
+        if (strcmp(option->name, name) != 0) {
+            continue;
+        }
+        if (pl_option_value_text(option, sizing->options, &value) != PL_OK) {
+            text->status = PL_ERR_MEMORY;
+            return;
+        }
+        pl_text_add(text, " --%s %s", name, value);
+        free(value);
+    }
+}
+
 static const pl_size_ownership_t *own_of_line(const sizing_t *sizing)
 {
     return &sizing->size.ownership[pl_size_which(sizing->ownership.kind)];
@@ -205,16 +226,17 @@ static pl_status_t make_run(sizing_t *sizing)
     pl_cli_add_word(&text, sizing->model_name);
     pl_text_add(&text, " --hardware ");
     pl_cli_add_word(&text, sizing->options->hardware);
-    pl_text_add(&text, " --kv-dtype %s --weight-dtype %s --cp %d --ep %d",
-                KV_NAMES[sizing->options->kv_dtype],
-                WEIGHT_NAMES[sizing->options->weight_dtype], (int)p->cp,
-                (int)p->ep);
-    pl_text_add(&text, " --page-size %d", (int)page);
+    add_same(sizing, "kv-dtype", &text);
+    add_same(sizing, "weight-dtype", &text);
+    pl_text_add(&text, " --cp %d --ep %d", (int)p->cp, (int)p->ep);
+    add_same(sizing, "mem-fraction", &text);
+    add_same(sizing, "context", &text);
+    add_same(sizing, "page-size", &text);
     if (8192 % page != 0) {
         pl_text_add(&text, " --chunk %d", (int)(8192 / page * page));
     }
     pl_ownership_text(sizing->ownership, rule);
-    if (sizing->ownership.kind != PL_OWNERSHIP_ZIGZAG) {
+    if ((sizing->ownership.kind != PL_OWNERSHIP_ZIGZAG) && (p->cp > 1)) {
         pl_text_add(&text, " --ownership %s", rule);
     }
     pl_text_add(&text,
@@ -529,7 +551,7 @@ static pl_status_t judge(const sizing_t *sizing)
                            &sizing->params, size);
     } else {
         pl_cli_say_no_pages(sizing->log, "a GPU", "--gpus, --ep", size,
-                            PL_SIZE_SHARED);
+                            pl_size_which(sizing->ownership.kind));
     }
     return PL_ERR_RESOURCE;
 }
