@@ -79,6 +79,12 @@ typedef struct sheet {
     char date[32], host[64];
 } sheet_t;
 
+/* Where the requests come from. */
+static const char *source_of(const pl_options_t *o)
+{
+    return o->trace != NULL ? o->trace : o->validate;
+}
+
 static void fill_about(const pl_run_snapshot_t *snapshot, sheet_t *sheet)
 {
     time_t now = time(NULL);
@@ -92,7 +98,7 @@ static void fill_about(const pl_run_snapshot_t *snapshot, sheet_t *sheet)
     sheet->about[1] = (pl_snapshot_text_t){"host", sheet->host};
     sheet->about[2] = (pl_snapshot_text_t){"command", snapshot->command};
     sheet->about[3] =
-        (pl_snapshot_text_t){"trace", snapshot->cli->options.trace};
+        (pl_snapshot_text_t){"trace", source_of(&snapshot->cli->options)};
     sheet->about[4] = (pl_snapshot_text_t){
         "requests", snapshot->requests == NULL ? "" : snapshot->requests};
     sheet->about[5] = (pl_snapshot_text_t){
