@@ -16,9 +16,6 @@
 
 enum { MOST_ROUNDS = 24 };
 
-/* A prompt that was tokenised anew has about as many tokens as before. */
-enum { ALIKE_TOKENS = 64, ALIKE_PART = 20 };
-
 typedef struct validating {
     pl_cli_t cli; /* of the simulations */
     pl_bench_t bench;
@@ -31,135 +28,7 @@ typedef struct validating {
     pl_validation_t result;
 } validating_t;
 
-/* ---- which prompt of the trace each request had ---- */
-
-typedef struct length {
-    int32_t tokens, number;
-} length_t;
-
-static int by_length(const void *a, const void *b)
-{
-    const length_t *x = a;
-    const length_t *y = b;
-
-    if (x->tokens != y->tokens) {
-        return x->tokens < y->tokens ? -1 : 1;
-    }
-    return (x->number > y->number) - (x->number < y->number);
-}
-
-static int32_t trace_tokens(const validating_t *v, int32_t i)
-{
-    return pl_trace_request(v->prompts, i)->input_tokens;
-}
-
-/* A run played the trace itself: its request i is the trace's. */
-static bool is_numbered(const validating_t *v)
-{
-    bool all = strcmp(v->bench.format, "pagelane") == 0;
-
-    for (size_t i = 0; all && (i < v->bench.requests.n); i++) {
-        const pl_bench_request_t *request = &v->bench.requests.items[i];
-
-        all = (request->number <= pl_trace_count(v->prompts)) &&
-              (trace_tokens(v, (int32_t)request->number - 1) ==
-               request->input_tokens);
-    }
-    return all;
-}
-
-static bool is_in_order(const validating_t *v)
-{
-    if (v->bench.requests.n > (size_t)pl_trace_count(v->prompts)) {
-        return false;
-    }
-    for (size_t i = 0; i < v->bench.requests.n; i++) {
-        int64_t is    = v->bench.requests.items[i].input_tokens;
-        int64_t was   = trace_tokens(v, (int32_t)i);
-        int64_t apart = is > was ? is - was : was - is;
-
-        if (apart > ALIKE_TOKENS + was / ALIKE_PART) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Both sorted by length: each takes the first that is left of its own. */
-static pl_status_t pair_lengths(const validating_t *v, length_t *asked,
-                                length_t *there, int32_t *which)
-{
-    size_t n     = v->bench.requests.n;
-    int32_t have = pl_trace_count(v->prompts);
-    int32_t at   = 0;
-
-    qsort(asked, n, sizeof(*asked), by_length);
-    qsort(there, (size_t)have, sizeof(*there), by_length);
-    for (size_t i = 0; i < n; i++) {
-        while ((at < have) && (there[at].tokens < asked[i].tokens)) {
-            at++;
-        }
-        if ((at == have) || (there[at].tokens != asked[i].tokens)) {
-            pl_log(&v->cli.log, PL_LOG_ERROR,
-                   "option --trace %s: no request of %" PRId32
-                   " prompt tokens is left in it for request %" PRId64
-                   " of the benchmark; name the trace that was played, or "
-                   "leave the option out",
-                   v->cli.options.trace, asked[i].tokens,
-                   v->bench.requests.items[asked[i].number].number);
-            return PL_ERR_INPUT;
-        }
-        which[asked[i].number] = there[at++].number;
-    }
-    return PL_OK;
-}
-
-static pl_status_t match_lengths(validating_t *v, int32_t *which)
-{
-    size_t n           = v->bench.requests.n;
-    size_t have        = (size_t)pl_trace_count(v->prompts);
-    length_t *asked    = calloc(n + 1, sizeof(*asked));
-    length_t *there    = calloc(have + 1, sizeof(*there));
-    pl_status_t status = PL_ERR_MEMORY;
-
-    if ((asked != NULL) && (there != NULL)) {
-        for (size_t i = 0; i < n; i++) {
-            asked[i] =
-                (length_t){v->bench.requests.items[i].input_tokens, (int32_t)i};
-        }
-        for (size_t i = 0; i < have; i++) {
-            there[i] = (length_t){trace_tokens(v, (int32_t)i), (int32_t)i};
-        }
-        status = pair_lengths(v, asked, there, which);
-    }
-    free(asked);
-    free(there);
-    return status;
-}
-
-/* which[i]: of request i of the benchmark. */
-static pl_status_t match(validating_t *v, int32_t *which)
-{
-    if (v->prompts == NULL) {
-        return PL_OK;
-    }
-    if (is_numbered(v)) {
-        v->matched = "by number";
-        for (size_t i = 0; i < v->bench.requests.n; i++) {
-            which[i] = (int32_t)v->bench.requests.items[i].number - 1;
-        }
-        return PL_OK;
-    }
-    if (!is_in_order(v)) {
-        v->matched = "by length";
-        return match_lengths(v, which);
-    }
-    v->matched = "in order";
-    for (size_t i = 0; i < v->bench.requests.n; i++) {
-        which[i] = (int32_t)i;
-    }
-    return PL_OK;
-}
+/* ---- what is simulated ---- */
 
 static pl_status_t open_prompts(validating_t *v)
 {
@@ -170,7 +39,8 @@ static pl_status_t open_prompts(validating_t *v)
         return PL_OK;
     }
     PL_TRY(pl_cli_trace_params(o, &v->cli.log, &params));
-    params.path = o->trace;
+    params.path  = o->trace;
+    params.paced = true;
     return pl_trace_open(&params, &v->cli.log, &v->prompts);
 }
 
@@ -214,7 +84,8 @@ static pl_status_t prepare(validating_t *v)
     if (which == NULL) {
         return PL_ERR_MEMORY;
     }
-    status = match(v, which);
+    status =
+        pl_validate_match(&v->cli, v->prompts, &v->bench, which, &v->matched);
     if (status == PL_OK) {
         status = collect(v, which);
     }
@@ -367,22 +238,53 @@ static pl_status_t put_calibration(void *context, FILE *file)
     return pl_json_print(root, file);
 }
 
-static pl_status_t write_calibration(const validating_t *v, const pl_fit_t *fit)
-{
-    const pl_options_t *o = &v->cli.options;
-    const char *read[]    = {o->validate, o->trace, o->calibrate};
-    calibration_t c       = {v, fit};
-    pl_cli_t cli          = v->cli;
-    const char *words[3];
+/* ---- files ---- */
 
-    cli.n_words = 0;
-    for (size_t i = 0; i < sizeof(read) / sizeof(read[0]); i++) {
+enum { N_READ = 6 };
+
+/* `cli` with the files that are read as its words. */
+static void name_read(const pl_cli_t *cli, const char *words[N_READ],
+                      pl_cli_t *named)
+{
+    const pl_options_t *o    = &cli->options;
+    const char *read[N_READ] = {o->validate, o->trace, o->calibrate,
+                                o->hardware, o->model, o->config};
+
+    *named         = *cli;
+    named->n_words = 0;
+    named->words   = words;
+    for (size_t i = 0; i < N_READ; i++) {
         if (read[i] != NULL) {
-            words[cli.n_words++] = read[i];
+            words[named->n_words++] = read[i];
         }
     }
-    cli.words = words;
-    return pl_output_write(&cli, "fit", o->fit, put_calibration, &c);
+}
+
+static pl_status_t write_calibration(const validating_t *v, const pl_fit_t *fit)
+{
+    calibration_t c = {v, fit};
+    const char *words[N_READ];
+    pl_cli_t cli;
+
+    name_read(&v->cli, words, &cli);
+    return pl_output_write(&cli, "fit", v->cli.options.fit, put_calibration,
+                           &c);
+}
+
+/* Before anything is simulated. */
+static pl_status_t check_outputs(const pl_cli_t *cli)
+{
+    const pl_options_t *o = &cli->options;
+    const char *words[N_READ];
+    pl_cli_t named;
+
+    name_read(cli, words, &named);
+    if (o->fit != NULL) {
+        PL_TRY(pl_output_check(&named, "fit", o->fit));
+    }
+    return o->snapshot == NULL
+               ? PL_OK
+               : pl_output_check(&named, "snapshot", o->snapshot);
 }
 
 /* ---- all of it ---- */
@@ -392,6 +294,19 @@ static int64_t median_gap(pl_bench_t *bench)
     return pl_metrics_spread(bench->gaps.items, (int64_t)bench->gaps.n).p50_ns;
 }
 
+static int64_t count_unstreamed(const validating_t *v)
+{
+    int64_t n = 0;
+
+    for (size_t i = 0; i < v->measured.n; i++) {
+        const pl_bench_request_t *request = v->measured.items[i];
+
+        n += (request->output_tokens > 1) && (request->ttft_ns == 0) &&
+             (request->e2e_ns > 0);
+    }
+    return n;
+}
+
 static pl_status_t tell(validating_t *v, const pl_validation_t *plain,
                         const pl_fit_t *fit)
 {
@@ -399,6 +314,7 @@ static pl_status_t tell(validating_t *v, const pl_validation_t *plain,
     pl_validation_report_t report = {
         .bench         = &v->bench,
         .n_failed      = (int64_t)(v->bench.requests.n - v->played.n),
+        .n_unstreamed  = count_unstreamed(v),
         .n_unpredicted = (int64_t)(v->played.n - v->n_pairs),
         .prompts       = v->cli.options.trace,
         .matched       = v->matched,
@@ -425,6 +341,14 @@ static int validate(validating_t *v)
     }
     exit_status = simulate(v);
     plain       = v->result;
+    if ((exit_status == 0) && (v->cli.options.fit != NULL) &&
+        (plain.metrics[PL_VALIDATE_TTFT].n == 0)) {
+        pl_log(&v->cli.log, PL_LOG_ERROR,
+               "option --fit: no request of %s has a time to its first token, "
+               "to which factors are fitted; run the client with streaming on",
+               v->cli.options.validate);
+        return pl_status_exit(PL_ERR_INPUT);
+    }
     if ((exit_status == 0) && (v->cli.options.fit != NULL)) {
         exit_status = find_factors(v, &fit);
         if (exit_status == 0) {
@@ -455,13 +379,15 @@ static pl_status_t check(const pl_cli_t *cli)
         return refuse(cli, "option --fit: factors of what? name the device "
                            "with --hardware, and --model");
     }
-    if ((o->merge.n > 0) || (o->passes != 1) || (o->block_tokens != 0) ||
-        (o->max_new != 0) || (strcmp(o->speedup, "1") != 0)) {
+    if ((o->merge.n > 0) || (o->passes != 1) || (o->max_new != 0) ||
+        ((o->block_tokens != 0) && (o->trace == NULL)) ||
+        (strcmp(o->speedup, "1") != 0)) {
         return refuse(cli, "option --validate: the requests are those of the "
-                           "benchmark; leave --merge, --passes, "
-                           "--block-tokens, --max-new and --speedup out");
+                           "benchmark; leave --merge, --passes, --max-new, "
+                           "--speedup and, without --trace, --block-tokens "
+                           "out");
     }
-    return PL_OK;
+    return check_outputs(cli);
 }
 
 int pl_cli_validate(const pl_cli_t *cli)

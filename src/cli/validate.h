@@ -4,6 +4,8 @@
 #ifndef PL_CLI_VALIDATE_H
 #define PL_CLI_VALIDATE_H
 
+#include <pagelane/trace.h>
+
 #include "cli/cli.h"
 #include "cli/covered.h"
 #include "sim/bench.h"
@@ -18,10 +20,11 @@ typedef struct pl_validation {
 
 typedef struct pl_validation_report {
     const pl_bench_t *bench;
-    int64_t n_failed;              /* in the benchmark; left out */
-    int64_t n_unpredicted;         /* that the simulation did not complete */
-    const char *prompts;           /* the trace, or NULL */
-    const char *matched;           /* how requests were found in it */
+    int64_t n_failed;      /* in the benchmark; left out */
+    int64_t n_unstreamed;  /* several tokens, without a first one's time */
+    int64_t n_unpredicted; /* that the simulation did not complete */
+    const char *prompts;   /* the trace, or NULL */
+    const char *matched;   /* how requests were found in it */
     const pl_validation_t *plain;  /* as the options say */
     const pl_validation_t *fitted; /* with `fit`; NULL: none was asked for */
     const pl_fit_t *fit;
@@ -37,6 +40,15 @@ bool pl_validate_is_run(const char *path);
 PL_MUST_CHECK pl_status_t pl_validate_read_run(const char *path,
                                                const pl_log_t *log,
                                                pl_bench_t *bench_p);
+
+/* validate_match.c: which[i] becomes the request of `prompts` that request i of
+ * the benchmark was; *matched_p: how they were found.  `prompts` NULL: none are
+ * named, and `which` stays.  Requests that began as a trace says begin as
+ * `prompts` do.  PL_OK, PL_ERR_INPUT (one line), PL_ERR_MEMORY. */
+PL_MUST_CHECK pl_status_t pl_validate_match(const pl_cli_t *cli,
+                                            const pl_trace_t *prompts,
+                                            pl_bench_t *bench, int32_t *which,
+                                            const char **matched_p);
 
 /* On stdout, for people or with --json.  PL_OK, PL_ERR_MEMORY, PL_ERR_IO. */
 PL_MUST_CHECK pl_status_t

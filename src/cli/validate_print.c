@@ -110,8 +110,9 @@ static void print_head(const pl_validation_report_t *report)
     printf("%zu request%s of a benchmark (%s), which began when %s",
            report->bench->requests.n,
            pl_text_s((int64_t)report->bench->requests.n), report->bench->format,
-           report->bench->is_timed ? "it says"
-                                   : "its rate and concurrency make them");
+           report->bench->is_timed      ? "it says"
+           : report->bench->is_replayed ? "the trace says"
+                                        : "its rate and concurrency make them");
     if (report->prompts != NULL) {
         printf("; prompts of the trace, found %s.\n", report->matched);
     } else {
@@ -120,6 +121,11 @@ static void print_head(const pl_validation_report_t *report)
     if (report->n_failed > 0) {
         printf("%" PRId64 " failed when they were measured and are left out.\n",
                report->n_failed);
+    }
+    if (report->n_unstreamed > 0) {
+        printf("%" PRId64 " came in one piece (no streaming): when their first "
+               "token was there is not known.\n",
+               report->n_unstreamed);
     }
     if (report->n_unpredicted > 0) {
         printf("%" PRId64 " did not complete in the simulation.\n",
@@ -238,11 +244,14 @@ static pl_status_t print_json(const pl_validation_report_t *report)
 
     pl_json_text(root, "format", report->bench->format);
     pl_json_text(root, "start_times",
-                 report->bench->is_timed ? "measured" : "reckoned");
+                 report->bench->is_timed      ? "measured"
+                 : report->bench->is_replayed ? "trace"
+                                              : "reckoned");
     pl_json_text(root, "prompts",
                  report->prompts != NULL ? report->matched : "unlike");
     pl_json_integer(root, "requests", (int64_t)report->bench->requests.n);
     pl_json_integer(root, "failed", report->n_failed);
+    pl_json_integer(root, "unstreamed", report->n_unstreamed);
     pl_json_integer(root, "unpredicted", report->n_unpredicted);
     add_metrics(root, report->plain);
     if (report->itl_p50_ns > 0) {

@@ -51,6 +51,11 @@ static int32_t count_of(struct json_object *value)
     return fits ? (int32_t)count : -1;
 }
 
+static int32_t larger(int32_t a, int32_t b)
+{
+    return a > b ? a : b;
+}
+
 /* Up to the most there is. */
 static int64_t sum_of(int64_t a, int64_t b)
 {
@@ -90,12 +95,17 @@ static pl_status_t add(reading_t *reading, pl_bench_request_t *request,
     if (request->number == 0) {
         request->number = (int64_t)n + 1;
     }
-    if ((request->input_tokens < 1) ||
-        (!request->failed && (request->output_tokens < 1))) {
+    if (!request->failed &&
+        ((request->input_tokens < 1) || (request->output_tokens < 1))) {
         return pl_model_bad(reading->log, reading->name,
                             "request %" PRId64 " has no length: expected its "
                             "input and output tokens, one or more",
                             request->number);
+    }
+    request->input_tokens = larger(request->input_tokens, 0);
+    /* in one piece: nobody knows when its first token was there */
+    if ((request->output_tokens > 1) && (request->e2e_ns <= request->ttft_ns)) {
+        request->ttft_ns = 0;
     }
     PL_TRY(PL_ARRAY_PUSH(&reading->starts, start_ns));
     return PL_ARRAY_PUSH(&reading->bench->requests, *request);
@@ -189,7 +199,13 @@ static pl_status_t read_run(reading_t *reading, struct json_object *root)
     reading->bench->format =
         pl_json_find(root, "model_id") != NULL ? "vllm" : "sglang";
     PL_TRY(read_columns(reading, root));
-    return reading->bench->is_timed ? PL_OK : reckon_starts(reading, root);
+    reading->bench->is_replayed =
+        !reading->bench->is_timed &&
+        (pl_json_is(pl_json_find(root, "request_rate"), "trace") ||
+         pl_json_is(pl_json_find(root, "dataset_name"), "mooncake"));
+    return reading->bench->is_timed || reading->bench->is_replayed
+               ? PL_OK
+               : reckon_starts(reading, root);
 }
 
 /* ---- AIPerf: an object a request ---- */
@@ -221,16 +237,14 @@ static int64_t metric_ns(struct json_object *metrics, const char *name)
     return time_of(number, unit);
 }
 
-static int32_t metric_count(struct json_object *metrics, const char *name)
+/* Under either name. */
+static int32_t metric_count(struct json_object *metrics, const char *name,
+                            const char *other)
 {
     double unit = 0;
 
-    return count_of(value_of(metrics, name, &unit));
-}
-
-static int32_t larger(int32_t a, int32_t b)
-{
-    return a > b ? a : b;
+    return larger(count_of(value_of(metrics, name, &unit)),
+                  count_of(value_of(metrics, other, &unit)));
 }
 
 static pl_status_t read_record(reading_t *reading, struct json_object *record)
@@ -240,13 +254,13 @@ static pl_status_t read_record(reading_t *reading, struct json_object *record)
     struct json_object *start   = pl_json_find(about, "request_start_ns");
     struct json_object *gaps;
     pl_bench_request_t request = {
-        .number        = reading->n_objects + 1,
-        .input_tokens  = larger(metric_count(metrics, "input_sequence_length"),
-                                metric_count(metrics, "error_isl")),
-        .output_tokens = metric_count(metrics, "output_sequence_length"),
+        .number = reading->n_objects + 1,
+        .input_tokens =
+            metric_count(metrics, "input_sequence_length", "error_isl"),
+        .output_tokens = metric_count(metrics, "output_sequence_length",
+                                      "output_token_count"),
         .ttft_ns       = metric_ns(metrics, "time_to_first_token"),
-        .e2e_ns        = metric_ns(metrics, "request_latency"),
-        .failed        = pl_json_find(record, "error") != NULL};
+        .e2e_ns        = metric_ns(metrics, "request_latency")};
     int64_t sum = 0;
     double unit = 0;
 
@@ -260,9 +274,8 @@ static pl_status_t read_record(reading_t *reading, struct json_object *record)
                             "request_start_ns, as profile_export.jsonl has it",
                             reading->n_objects + 1);
     }
-    if (request.failed && (request.input_tokens < 1)) {
-        return PL_OK; /* not even its prompt is known */
-    }
+    request.failed =
+        (pl_json_find(record, "error") != NULL) || (request.output_tokens == 0);
     if (!request.failed) {
         gaps = value_of(metrics, "inter_chunk_latency", &unit);
         PL_TRY(read_gaps(reading, gaps, unit, &sum));

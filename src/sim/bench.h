@@ -22,10 +22,12 @@
 
 /* Requests are simulated from their start on.  Times in ns; 0: not measured. */
 typedef struct pl_bench_request {
-    int64_t number;   /* in the file, from 1; of aiperf its record's */
-    int64_t start_ns; /* the first has 0 */
-    int32_t input_tokens, output_tokens;
-    int64_t ttft_ns, e2e_ns;
+    int64_t number;       /* in the file, from 1; of aiperf its record's */
+    int64_t start_ns;     /* the first has 0 */
+    int32_t input_tokens; /* 0: of one that failed, and not known */
+    int32_t output_tokens;
+    int64_t ttft_ns; /* 0 too if several tokens came in one piece */
+    int64_t e2e_ns;
     bool failed; /* its times and output say nothing; it began all the same */
 } pl_bench_request_t;
 
@@ -34,12 +36,14 @@ typedef struct pl_bench {
     bool is_timed;      /* the file says when requests began; else it is
                            reckoned from the rate, the most at a time and how
                            long each took */
+    bool is_replayed;   /* they began as a trace says, and the file does not:
+                           all start at 0 here */
     PL_ARRAY(pl_bench_request_t) requests; /* as they began; ties by number */
     PL_ARRAY(int64_t) gaps; /* ns between tokens, over all requests */
 } pl_bench_t;
 
-/* Every input_tokens is >= 1, and output_tokens of those that did not fail.  At
- * least one did not.  PL_OK; PL_ERR_INPUT with one line; PL_ERR_MEMORY. */
+/* Lengths of those that did not fail are >= 1.  At least one did not.  PL_OK;
+ * PL_ERR_INPUT with one line; PL_ERR_MEMORY. */
 PL_MUST_CHECK pl_status_t pl_bench_read(const char *path, const pl_log_t *log,
                                         pl_bench_t *bench_p);
 /* The same of a text; `name` is for messages. */

@@ -14,15 +14,16 @@ static pl_status_t add_lone(pl_trace_rows_t *rows, pl_trace_row_t *row)
     return PL_ARRAY_PUSH(&rows->ids, (uint64_t)rows->row.n);
 }
 
-/* The prompt of a row that another trace has. */
+/* The prompt of a request that another trace has, as long as it is there. */
 static pl_status_t add_copy(pl_trace_rows_t *rows, const pl_trace_t *prompts,
-                            const pl_trace_row_t *of, pl_trace_row_t *row)
+                            int32_t prompt, pl_trace_row_t *row)
 {
-    bool has_tokens = prompts->reader->has_tokens;
+    const pl_trace_row_t *of = pl_trace_row(prompts, prompt);
+    bool has_tokens          = prompts->reader->has_tokens;
 
-    row->block_tokens = of->block_tokens;
+    row->block_tokens = pl_trace_row_block(prompts, of);
     row->name_space   = of->name_space;
-    row->input_tokens = of->input_tokens;
+    row->input_tokens = prompts->requests[prompt].input_tokens;
     row->first        = has_tokens ? rows->tokens.n : rows->ids.n;
     row->n            = of->n;
     for (size_t i = of->first; i < of->first + of->n; i++) {
@@ -46,8 +47,7 @@ static pl_status_t add_all(pl_trace_rows_t *rows,
 
         PL_TRY(prompts == NULL
                    ? add_lone(rows, &row)
-                   : add_copy(rows, prompts,
-                              pl_trace_row(prompts, played[i].prompt), &row));
+                   : add_copy(rows, prompts, played[i].prompt, &row));
         PL_TRY(PL_ARRAY_PUSH(&rows->row, row));
     }
     return PL_OK;

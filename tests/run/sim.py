@@ -7,10 +7,12 @@ that moves bytes does.
 """
 import json
 import os
+import random
 import resource
 import shutil
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))), "support"))
@@ -91,6 +93,202 @@ class Validate(Base):
             run = self.sim(*self.SAME, "--validate", path, status=3)
             self.assertEqual(run.stdout, b"")
             self.assertEqual(len(run.stderr.splitlines()), 1, run)
+
+
+class Benchmarks(Base):
+    """Files of benchmark clients, made from a seed: every number anew."""
+    TIMES = ("ttft", "tpot", "e2el")
+
+    def setUp(self):
+        super().setUp()
+        seed = int(os.environ.get("PL_TEST_SEED", time.time()))
+        print(f"PL_TEST_SEED={seed}", flush=True)
+        self.rng = random.Random(seed)
+
+    def made(self, n):
+        """Requests, not in the order in which they began."""
+        rng, rows, start = self.rng, [], 1000
+        for i in range(n):
+            start += rng.expovariate(1)
+            out = rng.choice([1, 2, 8, 40])
+            rows.append({
+                "in": rng.randint(1, 20000), "out": out, "start": start,
+                "ttft": rng.uniform(.05, 3), "gaps":
+                [rng.uniform(.01, .05) for _ in range(out - 1)],
+                "failed": i > 0 and rng.random() < .2,
+                "streams": i == 0 or rng.random() < .8})
+        rng.shuffle(rows)
+        return rows
+
+    def vllm(self, rows):
+        bad = [r["failed"] for r in rows]
+        return json.dumps({
+            "model_id": "m", "request_rate": "inf",
+            "input_lens": [r["in"] for r in rows],
+            "output_lens": [0 if b else r["out"] for b, r in zip(bad, rows)],
+            "ttfts": [0 if b else r["ttft"] if r["streams"] else
+                      r["ttft"] + sum(r["gaps"]) for b, r in zip(bad, rows)],
+            "itls": [r["gaps"] if r["streams"] and not b else []
+                     for b, r in zip(bad, rows)],
+            "start_times": [r["start"] for r in rows],
+            "errors": ["refused" if b else "" for b in bad]})
+
+    def aiperf(self, rows):
+        """Each number in any unit; what failed may not know its prompt."""
+        def count(n):
+            return {"value": n, "unit": "tokens"}
+        lines = []
+        for r in rows:
+            unit, scale = self.rng.choice((("ns", 1e9), ("us", 1e6),
+                                           ("ms", 1e3), ("sec", 1)))
+
+            def timed(t):
+                return {"value": t * scale, "unit": unit}
+            metrics = {"input_sequence_length": count(r["in"]),
+                       "output_sequence_length": count(r["out"]),
+                       "request_latency": timed(r["ttft"] + sum(r["gaps"]))}
+            if r["streams"]:
+                metrics["time_to_first_token"] = timed(r["ttft"])
+                metrics["inter_chunk_latency"] = {
+                    "value": [g * scale for g in r["gaps"]], "unit": unit}
+            if r["failed"]:
+                metrics = self.rng.choice(({}, {"error_isl": count(r["in"])}))
+            lines.append({"metadata": {
+                "request_start_ns": int(1e9 * r["start"]) + 10**18,
+                "benchmark_phase": "profiling"}, "metrics": metrics,
+                "error": {"code": 499} if r["failed"] else None})
+        return "\n".join(map(json.dumps, lines))
+
+    def validated(self, text, *args, **more):
+        path = self.path("bench.json")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+        return self.sim(*GLM, "--cp", 8, "--validate", path, *args, **more)
+
+    def predicted(self):
+        r = pl.Snapshot(self.path("sim.h5")).requests
+        first, end = (r[k] - r["arrival_ns"] for k in ("first_token_ns",
+                                                       "finished_ns"))
+        gaps = np.maximum(r["generated_tokens"] - 1, 1)
+        return {"ttft": first, "e2el": end, "tpot": (end - first) // gaps}
+
+    @staticmethod
+    def measured(row, is_aiperf):
+        """In ns; 0: there is none."""
+        alone = row["out"] == 1
+        rest = sum(row["gaps"])
+        return {"ttft": row["ttft"] if row["streams"] or (
+                    alone and not is_aiperf) else 0,
+                "tpot": 0 if alone or not row["streams"] else
+                rest / (row["out"] - 1), "e2el": row["ttft"] + rest}
+
+    def check(self, said, good, is_aiperf):
+        predicted, worst = self.predicted(), []
+        for name in self.TIMES:
+            pairs = [(predicted[name][i],
+                      1e9 * self.measured(r, is_aiperf)[name])
+                     for i, r in enumerate(good)]
+            pairs = np.array([p for p in pairs if min(p) > 0]).reshape(-1, 2)
+            self.assertEqual(said[name + "_requests"], len(pairs))
+            if len(pairs) == 0:
+                self.assertNotIn(name + "_mape", said)
+                continue
+            errors = abs(pairs[:, 0] - pairs[:, 1]) / pairs[:, 1]
+            middle = (len(pairs) - 1) // 2
+            for key, want in (
+                    ("_mape", errors.mean()),
+                    ("_median_error", sorted(errors)[middle])):
+                self.assertAlmostEqual(said[name + key], want,
+                                       delta=1e-5 * (1 + want))
+            for side, key in enumerate(("predicted", "measured")):
+                self.assertAlmostEqual(
+                    said[f"{key}_median_{name}_ms"],
+                    sorted(pairs[:, side])[middle] / 1e6, 4)
+            if len(pairs) > 2:
+                self.assertAlmostEqual(said[name + "_r"], np.corrcoef(
+                    *pairs.T)[0, 1], 4)
+        for i, r in enumerate(good):
+            errors = [abs(predicted[n][i] - 1e9 * m) / (1e9 * m) for n, m in
+                      self.measured(r, is_aiperf).items()
+                      if m > 0 and predicted[n][i] > 0]
+            worst.append(max(errors))
+        np.testing.assert_allclose([w["error"] for w in said["worst"]],
+                                   sorted(worst, reverse=True)[:10], 1e-4)
+
+    def test_numbers_are_those_of_the_records(self):
+        for n in (1, 3, 60):
+            for make in (self.vllm, self.aiperf):
+                rows = self.made(n)
+                good = sorted((r for r in rows if not r["failed"]),
+                              key=lambda r: r["start"])
+                said = self.validated(make(rows), "--json", "--snapshot",
+                                      self.path("sim.h5")).json()
+                self.assertEqual((said["requests"], said["failed"]),
+                                 (n, n - len(good)))
+                self.assertEqual(said["unstreamed"], sum(
+                    not r["streams"] and r["out"] > 1 for r in good))
+                self.check(said, good, make == self.aiperf)
+
+    def test_a_fit_says_what_it_came_to(self):
+        """And with it the prediction is that again."""
+        cal = self.path("cal.json")
+        text = self.vllm(self.made(30))
+        fitted = self.validated(text, "--fit", cal, "--json").json()["fitted"]
+        again = self.validated(text, "--calibrate", cal, "--json").json()
+        with open(cal, encoding="ascii") as file:
+            fit = json.load(file)["fit"]
+        self.assertEqual((fit["prefill_scale"], fit["decode_scale"]),
+                         (fitted.pop("prefill_scale"),
+                          fitted.pop("decode_scale")))
+        self.assertEqual(fitted, {k: again[k] for k in fitted})
+
+    def test_without_a_first_token_there_is_no_fit(self):
+        rows = [r for r in self.made(50) if r["out"] > 1][:5]
+        for row in rows:
+            row["streams"] = row["failed"] = False
+        run = self.validated(self.vllm(rows), "--fit", self.path("cal.json"),
+                             status=3)
+        self.assertIn("run the client with streaming on", run.stderr)
+        self.assertFalse(os.path.exists(self.path("cal.json")))
+
+    def test_a_replay_begins_as_its_trace_says(self):
+        """SGLang tells no time of it, and makes blocks of its own length."""
+        with open(pl.SLICE, encoding="ascii") as file:
+            played = [json.loads(line) for line in file][:20]
+        bench = {"request_rate": "trace", "max_concurrency": None,
+                 "output_lens": [5] * 20, "ttfts": [.2] * 20,
+                 "itls": [[.01] * 4] * 20, "errors": [""] * 20,
+                 "input_lens": [p["input_length"] for p in played]}
+        run = self.validated(json.dumps(bench), status=3)
+        self.assertIn("name that trace with --trace", run.stderr)
+        named = ("--trace", pl.SLICE, "--snapshot", self.path("sim.h5"))
+        said = self.validated(json.dumps(bench), *named, "--json").json()
+        self.assertEqual((said["start_times"], said["prompts"]),
+                         ("trace", "in order"))
+        arrivals = pl.Snapshot(self.path("sim.h5")).requests["arrival_ns"]
+        since = [1000000 * (p["timestamp"] - played[0]["timestamp"])
+                 for p in played]
+        self.assertEqual(list(arrivals), since)
+        bench.update(request_rate=float("inf"), dataset_name="mooncake",
+                     input_lens=[129 * len(p["hash_ids"]) + 20
+                                 for p in played])
+        run = self.validated(json.dumps(bench), *named, status=3)
+        self.assertIn("--block-tokens", run.stderr)
+        self.validated(json.dumps(bench), *named, "--block-tokens", 129)
+        r = pl.Snapshot(self.path("sim.h5")).requests
+        self.assertEqual(list(r["arrival_ns"]), since)
+        for tokens, p in zip(r["prompt_tokens"], played):
+            self.assertAlmostEqual(tokens, p["input_length"] * 129 / 512,
+                                   delta=1)
+
+    def test_what_is_read_is_not_written_over(self):
+        text = self.vllm(self.made(2))
+        for option in ("--fit", "--snapshot"):
+            run = self.validated(text, option, self.path("bench.json"),
+                                 status=2)
+            self.assertIn("it is read too", run.stderr)
+            with open(self.path("bench.json"), encoding="ascii") as file:
+                self.assertEqual(file.read(), text)
 
 
 class Sim(Base):

@@ -85,6 +85,74 @@ START_TEST(sglang_starts_are_reckoned_by_rate)
 }
 END_TEST
 
+/* Without streaming, or all of it in one read: the time is that of the end.  An
+ * answer of one token is a first token. */
+START_TEST(answers_in_one_piece_have_no_first_token)
+{
+    ck_assert_int_eq(
+        parse("{\"model_id\": \"m\", \"input_lens\": [10, 20, 30],"
+              "\"output_lens\": [3, 1, 2], \"ttfts\": [0.1, 0.2, 0.3],"
+              "\"itls\": [[], [], [0.0]], \"start_times\": [1, 2, 3]}"),
+        PL_OK);
+    check_request(0, 1, 0, 0, 100);
+    check_request(1, 2, 1000, 200, 200);
+    check_request(2, 3, 2000, 0, 300);
+    ck_assert_int_eq(pl_bench_tpot_ns(&BENCH.requests.items[0]), 0);
+    pl_bench_free(&BENCH);
+}
+END_TEST
+
+#define REPLAY(more)                                                           \
+    "{" more ", \"input_lens\": [10, 20], \"output_lens\": [1, 1],"            \
+    "\"ttfts\": [0.1, 0.2], \"itls\": [[], []]}"
+
+START_TEST(a_replay_says_no_times)
+{
+    static const struct {
+        const char *text;
+        bool timed, replayed;
+    } RUNS[] = {{REPLAY("\"request_rate\": \"trace\""), false, true},
+                {REPLAY("\"dataset_name\": \"mooncake\""), false, true},
+                {REPLAY("\"dataset_name\": \"random\""), false, false},
+                {REPLAY("\"request_rate\": \"inf\""), false, false},
+                {REPLAY("\"request_rate\": \"trace\", \"start_times\": [3, 4]"),
+                 true, false}};
+
+    for (size_t i = 0; i < sizeof(RUNS) / sizeof(RUNS[0]); i++) {
+        ck_assert_int_eq(parse(RUNS[i].text), PL_OK);
+        ck_assert(BENCH.is_timed == RUNS[i].timed);
+        ck_assert(BENCH.is_replayed == RUNS[i].replayed);
+        check_request(1, 2, RUNS[i].timed ? 1000 : 0, 200, 200);
+        pl_bench_free(&BENCH);
+    }
+}
+END_TEST
+
+/* It keeps its place among the others; an empty answer is a failure too. */
+START_TEST(what_failed_may_not_know_its_prompt)
+{
+    ck_assert_int_eq(
+        parse("{\"metadata\": {\"request_start_ns\": 5}, \"metrics\": {},"
+              "\"error\": {\"code\": 500}}\n"
+              "{\"metadata\": {\"request_start_ns\": 6}, \"metrics\": {"
+              "\"input_sequence_length\": {\"value\": 3},"
+              "\"output_token_count\": {\"value\": 2},"
+              "\"request_latency\": {\"value\": 4, \"unit\": \"ms\"}}}\n"
+              "{\"metadata\": {\"request_start_ns\": 7}, \"metrics\": {"
+              "\"input_sequence_length\": {\"value\": 9},"
+              "\"output_sequence_length\": {\"value\": 0}}}\n"),
+        PL_OK);
+    ck_assert_uint_eq(BENCH.requests.n, 3);
+    ck_assert(BENCH.requests.items[0].failed);
+    ck_assert_int_eq(BENCH.requests.items[0].input_tokens, 0);
+    ck_assert(!BENCH.requests.items[1].failed);
+    ck_assert_int_eq(BENCH.requests.items[1].output_tokens, 2);
+    ck_assert_int_eq(BENCH.requests.items[1].e2e_ns, 4 * MS);
+    ck_assert(BENCH.requests.items[2].failed);
+    pl_bench_free(&BENCH);
+}
+END_TEST
+
 /* Units as they are told, nanoseconds since 1970 to the nanosecond, warm-up
  * left out. */
 START_TEST(aiperf_has_a_record_a_request)
@@ -363,6 +431,9 @@ static TCase *all(void)
     tcase_add_test(tcase, vllm_says_when_requests_began);
     tcase_add_test(tcase, sglang_starts_are_reckoned_by_concurrency);
     tcase_add_test(tcase, sglang_starts_are_reckoned_by_rate);
+    tcase_add_test(tcase, answers_in_one_piece_have_no_first_token);
+    tcase_add_test(tcase, a_replay_says_no_times);
+    tcase_add_test(tcase, what_failed_may_not_know_its_prompt);
     tcase_add_test(tcase, aiperf_has_a_record_a_request);
     tcase_add_test(tcase, times_without_end_stay_within_bounds);
     tcase_add_test(tcase, what_is_no_benchmark_is_refused);
