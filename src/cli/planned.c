@@ -121,6 +121,30 @@ static pl_status_t settle_ep(const pl_options_t *o, const pl_log_t *log,
     return PL_OK;
 }
 
+/* The layer that drafts lies behind the model's, with an indexer of its own. */
+static pl_status_t add_draft(const pl_options_t *o, const pl_log_t *log,
+                             pl_model_config_t *model)
+{
+    if (o->mtp_tokens == 0) {
+        return PL_OK;
+    }
+    if (model->n_layers == PL_MAX_LAYERS) {
+        pl_log(log, PL_LOG_ERROR,
+               "option --mtp: the layer that drafts is one more than the "
+               "model's %d, and as many are possible; leave it out",
+               (int)model->n_layers);
+        return PL_ERR_ARGUMENT;
+    }
+    model->full_indexer[model->n_layers] = true;
+    return PL_OK;
+}
+
+/* Layers of drafts whose KV goes along with pages. */
+static int32_t kept_drafts(const pl_options_t *o)
+{
+    return (o->mtp_tokens > 0) && (o->mtp_kv == PL_OPT_MTP_KEPT) ? 1 : 0;
+}
+
 static pl_status_t derive(const pl_options_t *o, const pl_log_t *log,
                           const pl_cli_gpus_t *gpus,
                           const pl_model_config_t *model,
@@ -145,8 +169,9 @@ static pl_status_t derive(const pl_options_t *o, const pl_log_t *log,
             o->weight_dtype == PL_OPT_WEIGHTS_FP8 ? PL_F8_E4M3 : PL_BF16};
     pl_store_layout_t layout =
         pl_model_layout(model, derive.kv_dtype, e->page_tokens);
-    int32_t drafts = 0; /* layers of them that are kept */
+    int32_t drafts = kept_drafts(o);
 
+    layout.n_layers += drafts;
     PL_TRY(pl_cli_read_hardware(o->hardware, log, &hardware));
     if (o->calibrate != NULL) {
         PL_TRY(pl_calibrate_read(o->calibrate, log, &measured));
@@ -159,7 +184,6 @@ static pl_status_t derive(const pl_options_t *o, const pl_log_t *log,
     if (o->executor == PL_OPT_EXECUTOR_COST) {
         params->layout = layout;
     }
-    drafts = (o->mtp_tokens > 0) && (o->mtp_kv == PL_OPT_MTP_KEPT) ? 1 : 0;
     e->page_bytes =
         pl_size_page_bytes(model, derive.kv_dtype, e->page_tokens, drafts);
     e->rank_page_bytes =
@@ -185,5 +209,6 @@ pl_status_t pl_cli_plan(const pl_options_t *options, const pl_log_t *log,
         return PL_OK;
     }
     PL_TRY(pl_cli_read_model(options->model, log, model, &shown));
+    PL_TRY(add_draft(options, log, model));
     return derive(options, log, gpus == NULL ? &of_group : gpus, model, params);
 }

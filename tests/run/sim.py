@@ -636,6 +636,18 @@ class Ownership(Base):
                          said["backup_pages"] * page)
         self.assertAlmostEqual(said["backup_imbalance"], 6 / 5, 5)
 
+    def test_drafts_are_a_part_of_each_page(self):
+        """Where their KV goes along; the link carries what is moved."""
+        for kv, token in (("kept", 53940 + 788), ("lost", 53940)):
+            said = self.sim(*TIERS, *GLM, "--cp", 1, "--device-pages", 500,
+                            "--mtp", "2:0.5", "--mtp-kv", kv, "--json").json()
+            self.assertGreater(said["backup_pages"], 0)
+            self.assertEqual(said["backup_bytes_moved"],
+                             said["backup_pages"] * 64 * token)
+            self.assertEqual(said["backup_bytes_moved"],
+                             said["d2h_link_bytes"])
+            self.assertEqual(said["send_bytes_moved"], said["pd_link_bytes"])
+
     def test_host_bytes_are_of_a_rank(self):
         """And tiers hold what `size` says of the same bytes."""
         more = (*GLM, "--host-gb", 9, "--context", 120000, "--json")

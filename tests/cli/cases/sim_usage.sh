@@ -33,6 +33,9 @@ check --mtp 2:.5
 check --mtp 2:0.
 check --mtp 2:0.5x
 check --mtp-kv lost --log-level warn
+sed 's/"num_hidden_layers": 61/"num_hidden_layers": 512/' \
+    "$DATA/models/DeepSeek-V3.2.json" >deep.json
+check --hardware B300 --model deep.json --kv-dtype fp8 --mtp 1:0.5
 check --cp 128
 check --comm local
 check --model GLM-5.2 --log-level warn
