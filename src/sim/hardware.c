@@ -8,10 +8,11 @@
 /* The largest whole number that JSON readers agree on. */
 #define LARGEST (INT64_C(1) << 53)
 
-/* No device has less: such a number is of GB or TFLOP.  A megabyte a second is
- * also the least that a cost table can say. */
+/* No device has less: such a number is of MB, GB/s or TFLOP.  With more, no
+ * time of a prompt leaves 64 bits. */
 #define LEAST_BYTES 1000000
-#define LEAST_FLOP  1000000000
+#define LEAST_RATE  100000000
+#define LEAST_FLOP  10000000000
 
 static const struct {
     const char *field;
@@ -23,12 +24,12 @@ static const struct {
     {"devices_per_node", AT(devices_per_node), 1, false},
     {"memory_bytes", AT(memory_bytes), LEAST_BYTES, false},
     {"memory_bandwidth_bytes_per_s", AT(memory_bandwidth_bytes_per_s),
-     LEAST_BYTES, false},
+     LEAST_RATE, false},
     {"bf16_dense_flop_per_s", AT(bf16_dense_flop_per_s), LEAST_FLOP, false},
     {"fp8_dense_flop_per_s", AT(fp8_dense_flop_per_s), LEAST_FLOP, true},
-    {"nvlink_bytes_per_s", AT(nvlink_bytes_per_s), LEAST_BYTES, true},
-    {"pcie_bytes_per_s", AT(pcie_bytes_per_s), LEAST_BYTES, false},
-    {"network_bytes_per_s", AT(network_bytes_per_s), LEAST_BYTES, false},
+    {"nvlink_bytes_per_s", AT(nvlink_bytes_per_s), LEAST_RATE, true},
+    {"pcie_bytes_per_s", AT(pcie_bytes_per_s), LEAST_RATE, false},
+    {"network_bytes_per_s", AT(network_bytes_per_s), LEAST_RATE, false},
 #undef AT
 };
 

@@ -31,7 +31,7 @@ static void write_file(char *text, size_t n, const char *name_and_kind,
         at += (size_t)snprintf(
             text + at, n - at, ", \"%s\": %s", FIELDS[i],
             i == field ? pair
-                       : "{\"value\": 7000000000, \"source\": \"here\"}");
+                       : "{\"value\": 70000000000, \"source\": \"here\"}");
     }
     (void)snprintf(text + at, n - at, "}");
 }
@@ -91,12 +91,12 @@ START_TEST(every_number_needs_value_and_source)
         "{\"value\": 7, \"source\": \"\"}",
         "{\"source\": \"here\"}",
         "{\"value\": -1, \"source\": \"here\"}",
-        "{\"value\": 7000000000.5, \"source\": \"here\"}",
-        "{\"value\": \"7000000000\", \"source\": \"here\"}",
+        "{\"value\": 70000000000.5, \"source\": \"here\"}",
+        "{\"value\": \"70000000000\", \"source\": \"here\"}",
         "{\"value\": 9007199254740993, \"source\": \"here\"}",
         "{\"value\": 9.1e15, \"source\": \"here\"}",
         "{\"value\": 1e300, \"source\": \"here\"}",
-        "{\"value\": -7e9, \"source\": \"here\"}",
+        "{\"value\": -7e10, \"source\": \"here\"}",
     };
     char text[2048];
     pl_hardware_t h;
@@ -116,25 +116,30 @@ START_TEST(every_number_needs_value_and_source)
 }
 END_TEST
 
-/* Gigabytes, and TFLOP of the fastest device, where bytes and FLOP belong: the
- * line says the unit and what was found. */
+/* Megabytes and megaflops of fast devices where bytes and FLOP belong: the line
+ * says the unit and what was found. */
 START_TEST(numbers_of_another_unit_are_refused)
 {
     char text[2048];
     pl_hardware_t h;
 
     for (int field = 1; field < N_FIELDS; field++) {
-        bool is_flop = strstr(FIELDS[field], "flop") != NULL;
+        bool is_flop       = strstr(FIELDS[field], "flop") != NULL;
+        bool is_rate       = strstr(FIELDS[field], "per_s") != NULL;
+        const char *number = is_flop   ? "989500000" /* MFLOP */
+                             : is_rate ? "4800000"
+                                       : "143771"; /* MB */
+        char pair[64];
         log_capture_t said;
 
         log_capture_open(&said);
-        write_file(text, sizeof(text), SOUND, field,
-                   is_flop ? "{\"value\": 989500, \"source\": \"here\"}"
-                           : "{\"value\": 4800, \"source\": \"here\"}");
+        (void)snprintf(pair, sizeof(pair),
+                       "{\"value\": %s, \"source\": \"here\"}", number);
+        write_file(text, sizeof(text), SOUND, field, pair);
         ck_assert_msg(parse(text, &said, &h) == PL_ERR_INPUT, "%s", text);
         ck_assert_int_eq(said.n_lines, 1);
         ck_assert_ptr_nonnull(strstr(said.text, FIELDS[field]));
-        ck_assert_ptr_nonnull(strstr(said.text, is_flop ? "989500" : "4800"));
+        ck_assert_ptr_nonnull(strstr(said.text, number));
         log_capture_close(&said);
     }
 }
