@@ -177,6 +177,34 @@ static pl_status_t check_routing(const pl_fields_t *fields,
     return PL_OK;
 }
 
+/* A thousand times what the largest models have; what is reckoned of as many
+ * stays within 64 bits. */
+#define MOST_PARAMETERS 1e15
+
+static pl_status_t check_total(const pl_fields_t *fields,
+                               const pl_model_config_t *c)
+{
+    double heads  = c->n_heads;
+    double hidden = c->hidden;
+    double up     = c->q_lora * (heads * (c->nope + (double)c->rope) +
+                             (double)c->index_heads * c->index_dim) +
+                c->kv_lora * heads * (c->nope + (double)c->v_dim);
+    double experts = (double)c->n_experts + c->n_shared;
+    double width   = 3.0 * c->dense_width + 3.0 * experts * c->expert_width +
+                   heads * c->v_dim + c->q_lora + c->kv_lora + c->rope +
+                   c->index_heads + c->index_dim + c->n_experts;
+    double total = c->n_layers * (up + hidden * width) +
+                   2 * hidden * (double)c->vocab_size;
+
+    if (total > MOST_PARAMETERS) {
+        return pl_model_bad(fields->log, fields->path,
+                            "its sizes are those of %.0e parameters: expected "
+                            "%.0e at most; correct the one that is too large",
+                            total, MOST_PARAMETERS);
+    }
+    return PL_OK;
+}
+
 static pl_status_t check_sizes(const pl_fields_t *fields,
                                const pl_model_config_t *config)
 {
@@ -369,6 +397,7 @@ static pl_status_t read_config(const pl_fields_t *fields,
     PL_TRY(read_family(fields, config));
     PL_TRY(read_sizes(fields, config));
     PL_TRY(check_sizes(fields, config));
+    PL_TRY(check_total(fields, config));
     PL_TRY(check_options(fields, config));
     PL_TRY(check_quantization(fields));
     PL_TRY(pl_config_read_layers(fields, config));
