@@ -136,6 +136,13 @@ static int64_t floor_ns(const pl_costs_t *costs, const load_t *load,
     return (int64_t)((all >> 32) * taken + ((all & (ONE - 1)) * taken >> 32));
 }
 
+/* n * ps / 1000, where slow hardware has ps for which the product is no number
+ * of 64 bits. */
+static int64_t in_thousands(int64_t n, int64_t ps)
+{
+    return n * (ps / 1000) + n * (ps % 1000) / 1000;
+}
+
 static int64_t part_ns(const pl_costs_t *costs, const pl_cost_rate_t *rate,
                        pl_cost_part_t part, const load_t *load)
 {
@@ -146,7 +153,7 @@ static int64_t part_ns(const pl_costs_t *costs, const pl_cost_rate_t *rate,
     if (scores && !load->is_scored) {
         return 0;
     }
-    ns = load->rows * rate->row_ps / 1000 +
+    ns = in_thousands(load->rows, rate->row_ps) +
          load->times * (rate->context_ps * load->context / 1024 / 1000) +
          load->times * (rate->key_ps * load->keys / 1024 / 1000) +
          rate->view_ps * load->view / 1024 / 1000 +

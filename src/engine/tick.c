@@ -181,6 +181,19 @@ static pl_status_t jump(pl_engine_t *engine)
     return PL_OK;
 }
 
+/* Clocks have 64 bits; a year is left to copies that end later. */
+#define LAST_NS (INT64_MAX - INT64_C(365) * 86400 * 1000000000)
+
+static pl_status_t take_too_long(const pl_engine_t *engine)
+{
+    pl_log(engine->log, PL_LOG_ERROR,
+           "engine: virtual time passes 291 years in tick %" PRId64
+           ", with %d of %d requests finished; use --hardware that is faster, "
+           "or fewer requests (--limit)",
+           engine->tick, engine->n_finished, engine->source.count);
+    return PL_ERR_INPUT;
+}
+
 static pl_status_t pass_time(pl_engine_t *engine)
 {
     int64_t chunk  = chunk_ns(engine);
@@ -193,6 +206,9 @@ static pl_status_t pass_time(pl_engine_t *engine)
     both += pl_ops_take_in_ns(engine);
     if (both == 0) {
         return jump(engine);
+    }
+    if (both > LAST_NS - engine->now_ns) {
+        return take_too_long(engine);
     }
     engine->next_ns = engine->now_ns + both;
     return PL_OK;

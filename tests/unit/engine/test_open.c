@@ -1,4 +1,4 @@
-/* What an engine refuses before anything runs. */
+/* What an engine refuses, most of it before anything runs. */
 #include <string.h>
 
 #include "base/rng.h"
@@ -172,7 +172,7 @@ static const pl_request_t *get_growing(void *context, int32_t i)
 START_TEST(the_largest_need_is_named)
 {
     pl_engine_config_t config = scene(NULL, 0).config;
-    pl_request_t requests[3] = {0};
+    pl_request_t requests[3]  = {0};
     pl_engine_source_t source = {requests, 3, get_growing, get_keys};
     pl_engine_t *engine       = NULL;
     log_capture_t said;
@@ -236,6 +236,43 @@ START_TEST(too_long_a_trace_for_unlimited_pools)
 }
 END_TEST
 
+/* What takes longer than clocks can say ends with a line. */
+START_TEST(time_ends_before_the_clock_does)
+{
+    pl_engine_config_t config = scene(NULL, 0).config;
+    pl_engine_source_t source = {NULL, 9, get_request, get_keys};
+    pl_event_sink_t events    = {NULL, NULL};
+    uint64_t outcome[64]      = {0};
+    pl_engine_t *engine       = NULL;
+    pl_plan_t *plan           = NULL;
+    pl_status_t status        = PL_OK;
+    log_capture_t said;
+
+    request = (pl_request_t){.input_tokens = 16, .output_tokens = 1};
+    config.costs.prefill[PL_COST_PROJECT].step_ns = INT64_MAX / 4;
+    log_capture_open(&said);
+    ck_assert_int_eq(
+        pl_engine_open(&config, &source, NULL, events, &said.log, &engine),
+        PL_OK);
+    while (status == PL_OK) {
+        int64_t now_ns = pl_engine_now_ns(engine);
+
+        status = pl_engine_plan(engine, &plan);
+        ck_assert_int_ge(pl_engine_now_ns(engine), now_ns);
+        if (status == PL_OK) {
+            ck_assert_int_le(pl_plan_words(plan), 64);
+            status = pl_engine_commit(engine, outcome);
+        }
+    }
+    ck_assert_int_eq(status, PL_ERR_INPUT);
+    ck_assert_int_eq(said.n_lines, 1);
+    ck_assert_ptr_nonnull(strstr(said.text, "--hardware"));
+    ck_assert_int_gt(pl_engine_n_finished(engine), 0);
+    pl_engine_close(engine);
+    log_capture_close(&said);
+}
+END_TEST
+
 TCase *open_case(void)
 {
     TCase *tcase = tcase_create("open");
@@ -247,5 +284,6 @@ TCase *open_case(void)
     tcase_add_test(tcase, too_small_pools_name_what_is_enough);
     tcase_add_test(tcase, the_largest_need_is_named);
     tcase_add_test(tcase, too_long_a_trace_for_unlimited_pools);
+    tcase_add_test(tcase, time_ends_before_the_clock_does);
     return tcase;
 }
