@@ -177,8 +177,9 @@ static pl_status_t do_call(int call, pl_comm_t *comm, uint64_t *word)
 }
 
 /* A timeout is an error of the communicator: the waiting ranks get it at the
- * call, all later calls fail at once, and the rank that came too late does not
- * hang either.  Memory of the failed call stays (here: static). */
+ * call, all later calls fail at once, and the rank that comes when they have
+ * given up does not hang either.  Memory of the failed call stays (here:
+ * static). */
 START_TEST(a_rank_that_stalls_ends_in_a_timeout)
 {
     static uint64_t word;
@@ -186,33 +187,29 @@ START_TEST(a_rank_that_stalls_ends_in_a_timeout)
     bool waits       = rank != n_ranks - 1;
     pl_status_t got  = PL_ERR_COMM;
     pl_status_t then = PL_ERR_COMM;
-    double begin     = comm_now_s();
-    double took;
 
     word     = 0;
     kept[_i] = comm;
     if (waits) {
         got  = do_call(_i, comm, &word);
-        took = comm_now_s() - begin;
         then = pl_comm_barrier(comm);
+        MPI_Barrier(MPI_COMM_WORLD);
     } else {
-        comm_pause_s(0.7);
+        MPI_Barrier(MPI_COMM_WORLD); /* all others have given up */
         (void)do_call(_i == RECEIVE ? AGREE : _i, comm, &word);
-        begin = comm_now_s();
-        then  = pl_comm_barrier(comm);
-        took  = comm_now_s() - begin;
+        then = pl_comm_barrier(comm);
     }
     ck_assert_all(MPI_COMM_WORLD, got == PL_ERR_COMM);
-    ck_assert_all(MPI_COMM_WORLD, then == PL_ERR_COMM || n_ranks == 1);
-    ck_assert_all(MPI_COMM_WORLD, took < 10);
+    ck_assert_all(MPI_COMM_WORLD, then == PL_ERR_COMM);
     ck_assert_all(MPI_COMM_WORLD,
                   !waits || (strstr(said.text, "waited 0.3 s") != NULL));
     if ((_i == GATHER) || (_i == RECEIVE)) { /* it is known who is missing */
-        char who[64];
+        char last[16];
 
-        snprintf(who, sizeof(who), "of ranks %d\n", n_ranks - 1);
+        /* others may be late, too; that one is the last of all */
+        snprintf(last, sizeof(last), " %d\n", n_ranks - 1);
         ck_assert_all(MPI_COMM_WORLD,
-                      !waits || (strstr(said.text, who) != NULL));
+                      !waits || (strstr(said.text, last) != NULL));
     }
     ck_assert_all(MPI_COMM_WORLD, said.n_lines <= 2);
     pl_comm_close(comm);
