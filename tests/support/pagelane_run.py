@@ -20,6 +20,7 @@ except ImportError:  # on a machine lent for its GPUs; tests/gpu needs neither
     h5py = np = None
 
 SKIPPED = 77
+LIMIT_S = 900  # for what hangs, not for what is slow on a busy machine
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
 SLICE = os.path.join(ROOT, "datasets", "mooncake_conversation_slice.jsonl")
@@ -62,6 +63,13 @@ def is_alive(pid):
         return False
 
 
+def stop(process):
+    """With all below it: they are there, and do nothing more."""
+    for pid in family(process.pid)[::-1]:  # before what it might start
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)
+
+
 def kill(process):
     """With mpirun, if there is one, and its ranks: left alone they would go on
     to the end before they miss it.  They are gone when this returns."""
@@ -73,6 +81,21 @@ def kill(process):
         process.wait()
     while any(map(is_alive, pids)):
         time.sleep(0.005)
+
+
+def wait_for_end(pids):
+    """Those of them that are still there after the limit: none, then."""
+    end = time.monotonic() + LIMIT_S
+    left = list(filter(is_alive, pids))
+    while left and time.monotonic() < end:
+        time.sleep(0.01)
+        left = list(filter(is_alive, left))
+    return left
+
+
+def wait_for_line(stream, text):
+    """Read on to a line with the text; "": the stream ended before that."""
+    return next((line for line in stream if text in line), "")
 
 
 def lanes(c, d, device, host):
@@ -106,7 +129,7 @@ def environment(**more):
 class Run:
     """One run of the program that has ended."""
 
-    def __init__(self, program, *args, verb="run", timeout=900, launcher=(),
+    def __init__(self, program, *args, verb="run", timeout=LIMIT_S, launcher=(),
                  cwd=None, **variables):
         self.line = [*launcher, program, verb, *map(str, args)]
         done = subprocess.run(self.line, capture_output=True, timeout=timeout,
@@ -121,6 +144,17 @@ class Run:
         return f"{' '.join(self.line)}\nexit status {self.status}\n" \
                f"{self.stdout.decode(errors='replace')[-2000:]}" \
                f"{self.stderr[-2000:]}"
+
+
+def until_it_stalls(run_within):
+    """(run, seconds): run_within("<seconds>s") has a rank that stalls, and waits
+    so long for a rank.  On a busy machine it may miss another one before; then
+    it runs again, and waits longer."""
+    for seconds in (4, 16, 64):
+        run = run_within(f"{seconds}s")
+        if "rank.stall" in run.stderr:
+            break
+    return run, seconds
 
 
 # ---- violations ----
