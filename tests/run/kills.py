@@ -240,16 +240,23 @@ class Killed(Broken):
 
     # ---- at any moment ----
 
-    def start(self, c, comm, *more):
-        """A run, as soon as it has its tier."""
+    def start(self, c, comm, *more, **streams):
         run = subprocess.Popen(
             [self.program, "run", *map(str, self.arguments(
-                SMALL, c, "--comm", comm, *more))], stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, env=pl.environment())
+                SMALL, c, "--comm", comm, *more))], text=True,
+            **dict(dict(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL),
+                   **streams), env=pl.environment())
         self.addCleanup(run.wait)
         self.addCleanup(run.kill)
-        while run.poll() is None and not self.is_locked():
-            time.sleep(0.001)
+        return run
+
+    def start_and_stall(self, c, comm):
+        """A run whose rank 1 has stopped in the midst of it."""
+        run = self.start(c, comm, "--timeout", f"{2 * pl.LIMIT_S}s",
+                         "--inject", "rank.stall@rank:1,tick:9",
+                         stderr=subprocess.PIPE)
+        self.addCleanup(run.stderr.close)
+        self.assertIn("rank 1", pl.wait_for_line(run.stderr, "rank.stall"))
         return run
 
     def is_locked(self):
@@ -263,6 +270,8 @@ class Killed(Broken):
     def kill_at_random(self, rng, c, comm, whole, *more):
         """One rank, or all of them and mpirun; False: it was too late."""
         run = self.start(c, comm, *more)
+        while run.poll() is None and not self.is_locked():  # it has its tier
+            time.sleep(0.001)
         time.sleep(rng.uniform(0, 0.4 if comm == "mpi" else 0.2))
         pids = pl.family(run.pid)
         ranks = [pid for pid in pids if self.is_rank(pid)]
@@ -271,9 +280,8 @@ class Killed(Broken):
         for pid in ranks + (pids if whole else []):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        status = run.wait(timeout=300)
-        while any(pl.is_alive(pid) for pid in pids):
-            time.sleep(0.005)
+        status = run.wait(timeout=pl.LIMIT_S)
+        self.assertEqual(pl.wait_for_end(pids), [])
         return status != 0
 
     def is_rank(self, pid):
@@ -341,16 +349,7 @@ class Killed(Broken):
 
     def test_a_second_run_is_refused_until_the_first_is_gone(self):
         """... by whatever signal: nothing has to be cleaned up by hand."""
-        first = subprocess.Popen(
-            [self.program, "run", *map(str, self.arguments(
-                SMALL, 2, "--comm", "local", "--timeout", "60s", "--inject",
-                "rank.stall@rank:1,tick:9"))],
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            env=pl.environment())
-        self.addCleanup(first.stderr.close)
-        self.addCleanup(first.wait)
-        self.addCleanup(first.kill)
-        self.assertIn("stops answering", first.stderr.readline())
+        first = self.start_and_stall(2, "local")
         for comm in ("local", "mpi"):
             run = self.run_on(SMALL, 2, comm=comm)
             self.assertEqual(run.status, 3, str(run))
@@ -365,21 +364,16 @@ class Killed(Broken):
         """Rank 0 is gone, and nobody has ended the others yet: they might
         still write."""
         self.assertEqual(self.run_on(SMALL, 2).status, 0)
-        run = self.start(2, "mpi", "--timeout", "60s", "--inject",
-                         "rank.stall@rank:1,tick:9")
-        ranks = {}
-        while len(ranks) < 2:
-            pids = pl.family(run.pid)
-            ranks = {self.rank_of(pid): pid for pid in pids
-                     if self.is_rank(pid)}
-        time.sleep(0.5)  # both are in their run
+        run = self.start_and_stall(2, "mpi")
+        pids = pl.family(run.pid)
+        ranks = {self.rank_of(pid): pid for pid in pids if self.is_rank(pid)}
+        self.assertEqual(len(ranks), 2)
         others = [pid for pid in pids if pid not in ranks.values()]
         try:
             for pid in others:
                 os.kill(pid, signal.SIGSTOP)
             os.kill(ranks["0"], signal.SIGKILL)
-            while pl.is_alive(ranks["0"]):
-                time.sleep(0.005)
+            self.assertEqual(pl.wait_for_end([ranks["0"]]), [])
             refused = self.run_on(SMALL, 2)
             self.assertEqual(refused.status, 3, str(refused))
             self.assertIn("another run is writing it", refused.stderr)
@@ -387,9 +381,8 @@ class Killed(Broken):
             for pid in pids:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-        run.wait(timeout=300)
-        while pl.is_alive(ranks["1"]):
-            time.sleep(0.005)
+        run.wait(timeout=pl.LIMIT_S)
+        self.assertEqual(pl.wait_for_end(pids), [])
         self.goes_on(SMALL, 2)
 
 

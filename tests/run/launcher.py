@@ -8,15 +8,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))), "support"))
 import pagelane_run as pl  # noqa: E402
 
-# Longer than any test waits.
-ENDLESS = [*pl.SMALL, "--chunk", 64, "--passes", 1000, "--pace", "none",
-           "--ranks", 3, "--device-pages", 800, "--host-pages", 1600]
+# All ranks wait for one, longer than any test waits for them.
+ENDLESS = [*pl.SMALL, "--chunk", 64, "--ranks", 3, "--device-pages", 800,
+           "--host-pages", 1600, "--timeout", f"{2 * pl.LIMIT_S}s",
+           "--inject", "rank.stall@rank:2,tick:9"]
 
 
 def descendants(pid):
@@ -32,14 +32,6 @@ def descendants(pid):
     return found
 
 
-def lives(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def runs_pagelane(pid):
     try:
         return os.readlink(f"/proc/{pid}/exe").endswith("/pagelane")
@@ -49,34 +41,26 @@ def runs_pagelane(pid):
 
 class Launcher(pl.Case):
     def start(self):
-        """(the program, its ranks, all below it), the ranks at work"""
+        """(the program, its ranks, all below it), the ranks in a tick"""
         process = subprocess.Popen(
             [self.program, "run", *map(str, ENDLESS)], text=True,
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             env=pl.environment())
         self.addCleanup(process.stderr.close)
-        for _ in range(600):
-            below = descendants(process.pid)
-            ranks = [pid for pid in below if runs_pagelane(pid)]
-            if len(ranks) == 3:
-                break
-            time.sleep(0.1)
+        self.assertIn("rank 2", pl.wait_for_line(process.stderr, "rank.stall"))
+        below = descendants(process.pid)
+        ranks = [pid for pid in below if runs_pagelane(pid)]
         self.assertEqual(len(ranks), 3, below)
-        time.sleep(1)  # past MPI_Init
         return process, ranks, below
 
     def ended(self, process, below):
         """Its exit status, and what it said."""
         try:
-            said = process.communicate(timeout=300)[1]
+            said = process.communicate(timeout=pl.LIMIT_S)[1]
         finally:
-            for _ in range(100):
-                left = [pid for pid in below if lives(pid)]
-                if not left:
-                    break
-                time.sleep(0.1)
+            left = pl.wait_for_end(below)
             for pid in [process.pid] + left:  # or the test leaves them
-                if lives(pid):
+                if pl.is_alive(pid):
                     os.kill(pid, signal.SIGKILL)
         self.assertEqual(left, [])
         return process.returncode, said

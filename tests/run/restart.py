@@ -691,7 +691,7 @@ class Usage(Restart):
         first = subprocess.Popen(
             [self.program, "run", *map(str, STAMP), *map(str, lanes(2)),
              "--comm", "local", "--storage", self.tier, "--from", self.tier,
-             "--timeout", "60s", "--inject", "rank.stall@rank:1,tick:3"],
+             "--timeout", f"{2 * pl.LIMIT_S}s", "--inject", "rank.stall@rank:1,tick:3"],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
             env=pl.environment())
         self.addCleanup(first.stderr.close)
