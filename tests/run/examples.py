@@ -45,7 +45,7 @@ class Examples(pl.Case):
             self.skipTest(f"no Python module {module}")
         done = subprocess.run(
             [sys.executable, os.path.join(FOLDER, name), *args], text=True,
-            capture_output=True, cwd=self.folder.name, timeout=120,
+            capture_output=True, cwd=self.folder.name, timeout=pl.LIMIT_S,
             env=dict(os.environ, MPLCONFIGDIR=self.folder.name))
         self.assertEqual((done.returncode, done.stderr if status == 0 else ""),
                          (status, ""), done.stderr)

@@ -39,7 +39,7 @@ class Plan(pl.Case):
             for command, lines in steps():
                 done = subprocess.run(
                     names + command, shell=True, cwd=folder, text=True,
-                    capture_output=True, timeout=300,
+                    capture_output=True, timeout=pl.LIMIT_S,
                     env=pl.environment(**pl.MPIRUN))
                 self.assertEqual(done.returncode, 0, command + done.stderr)
                 said = [line.strip() for line in done.stdout.split("\n")]

@@ -21,7 +21,7 @@ class Script(pl.Case):
         """Rows as {column: cell}."""
         done = subprocess.run(
             [sys.executable, os.path.join(pl.ROOT, "examples", name), *args],
-            text=True, capture_output=True, timeout=600, env=pl.environment())
+            text=True, capture_output=True, timeout=pl.LIMIT_S, env=pl.environment())
         self.assertEqual(done.returncode, status, done.stderr)
         lines = [[cell.strip() for cell in line.strip("|").split("|")]
                  for line in done.stdout.splitlines()]

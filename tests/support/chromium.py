@@ -17,7 +17,7 @@ import tempfile
 import time
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
-SECONDS = 60
+SECONDS = 300  # for what hangs
 
 
 class Page:

@@ -104,7 +104,7 @@ CASES = {
 
 def check(program, path, *options):
     done = subprocess.run([program, "check", path, "--json", *options],
-                          text=True, capture_output=True, timeout=90)
+                          text=True, capture_output=True, timeout=900)
     report = json.loads(done.stdout) if done.stdout else {}
     return done.returncode, report, done.stderr
 

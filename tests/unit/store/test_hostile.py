@@ -19,7 +19,7 @@ import h5py
 import numpy
 
 VIEWS = ([], ["requests"], ["nodes"], ["lanes"], ["page", "5"], ["why", "9"])
-SECONDS = 90  # of one call: a hang is a failure; the reader gives up earlier
+SECONDS = 900  # of one call: a hang is a failure; the reader gives up earlier
 FLIPS = 60
 SEAL_BYTES = 64
 
