@@ -13,10 +13,11 @@ typedef struct sample {
 } sample_t;
 
 typedef PL_ARRAY(int32_t) counts_t;
+typedef PL_ARRAY(int64_t) times_t;
 
-/* The free counts of one sample stand together:
- * [device lanes][host lanes][decode pools][decode host buffers]. */
-enum { DEVICE, HOST, DECODE, DECODE_HOST, PARTS };
+/* The counts of one sample stand together: [device lanes][host lanes]
+ * [decode pools][decode host buffers], then of instances [running][waiting]. */
+enum { DEVICE, HOST, DECODE, DECODE_HOST, RUNNING, WAITING, PARTS };
 
 struct pl_event_log {
     int64_t most_events;
@@ -37,17 +38,20 @@ struct pl_event_log {
     PL_ARRAY(pl_page_t) other;
 
     int n_lanes; /* 0 until the first sample */
-    int32_t n_homes;
+    int32_t n_homes, n_instances;
     int64_t stride; /* ticks between samples that are kept */
     PL_ARRAY(sample_t) samples;
     counts_t counts;      /* [samples][width] */
+    times_t busy;         /* [samples][n_instances] */
     sample_t last;        /* of the newest tick, kept or not */
     counts_t last_counts; /* [width] */
+    times_t last_busy;    /* [n_instances] */
     bool last_is_kept;
 
     /* What pl_event_log_lanes hands out, by column. */
-    PL_ARRAY(int64_t) times; /* ticks, then times */
+    times_t times; /* ticks, then times */
     counts_t parts[PARTS];
+    times_t all_busy;
     counts_t requests; /* running, then waiting */
 };
 
@@ -101,8 +105,11 @@ void pl_event_log_close(pl_event_log_t *log)
     PL_ARRAY_FREE(&log->other);
     PL_ARRAY_FREE(&log->samples);
     PL_ARRAY_FREE(&log->counts);
+    PL_ARRAY_FREE(&log->busy);
     PL_ARRAY_FREE(&log->last_counts);
+    PL_ARRAY_FREE(&log->last_busy);
     PL_ARRAY_FREE(&log->times);
+    PL_ARRAY_FREE(&log->all_busy);
     for (int part = 0; part < PARTS; part++) {
         PL_ARRAY_FREE(&log->parts[part]);
     }
@@ -279,58 +286,121 @@ pl_event_columns_t pl_event_log_events(pl_event_log_t *log)
 
 /* ---- lanes over time ---- */
 
+/* Items of a part in one sample. */
+static size_t part_width(const pl_event_log_t *log, int part)
+{
+    return part < DECODE    ? (size_t)log->n_lanes
+           : part < RUNNING ? (size_t)log->n_homes
+                            : (size_t)log->n_instances;
+}
+
+/* Where a part's counts begin within a sample. */
+static size_t part_at(const pl_event_log_t *log, int part)
+{
+    size_t at = 0;
+
+    for (int i = 0; i < part; i++) {
+        at += part_width(log, i);
+    }
+    return at;
+}
+
 static size_t width(const pl_event_log_t *log)
 {
-    return 2 * ((size_t)log->n_lanes + (size_t)log->n_homes);
+    return part_at(log, PARTS);
 }
 
-/* Where a part's counts begin within a sample, and how many they are. */
-static size_t part_at(const pl_event_log_t *log, int part, size_t *n_p)
+/* One place is left for the last tick. */
+static size_t most_samples(const pl_event_log_t *log)
 {
-    size_t lanes = (size_t)log->n_lanes;
-    size_t homes = (size_t)log->n_homes;
+    size_t numbers = width(log) + (size_t)log->n_instances;
+    size_t most    = PL_LANE_SAMPLES;
 
-    *n_p = part < DECODE ? lanes : homes;
-    return part < DECODE ? (size_t)part * lanes
-                         : 2 * lanes + (size_t)(part - DECODE) * homes;
+    if ((log->n_instances > 0) && (numbers > PL_LANE_NUMBERS / most)) {
+        most = PL_LANE_NUMBERS / numbers;
+        most = most > PL_LANE_LEAST_SAMPLES ? most : PL_LANE_LEAST_SAMPLES;
+    }
+    return most - 1;
 }
 
-static void read_lanes(const pl_engine_t *engine, pl_event_log_t *log)
+static void read_lanes(const pl_engine_t *engine, pl_event_log_t *log,
+                       size_t first_lane)
 {
     const pl_lanes_t *device = pl_hicache_device(engine->cache);
     const pl_lanes_t *host   = pl_hicache_host(engine->cache);
-    int32_t *counts          = log->last_counts.items;
-    int n_lanes              = log->n_lanes;
+    int32_t *device_free     = log->last_counts.items + first_lane;
+    int32_t *host_free       = device_free + part_at(log, HOST);
 
-    for (int lane = 0; lane < n_lanes; lane++) {
-        counts[lane] = pl_lanes_free_count(device, lane);
-        counts[n_lanes + lane] =
-            host == NULL ? 0 : pl_lanes_free_count(host, lane);
-    }
-    counts += 2 * n_lanes;
-    for (int32_t i = 0; i < log->n_homes; i++) {
-        const pl_home_t *home = &engine->homes[i];
-
-        counts[i] = pl_lanes_free_count(home->pool, 0);
-        counts[log->n_homes + i] =
-            home->host == NULL ? 0 : pl_lanes_free_count(home->host, 0);
+    for (int lane = 0; lane < pl_engine_lanes(engine); lane++) {
+        device_free[lane] = pl_lanes_free_count(device, lane);
+        host_free[lane]   = host == NULL ? 0 : pl_lanes_free_count(host, lane);
     }
 }
 
-static void read_requests(const pl_engine_t *engine, sample_t *sample)
+/* Requests that run there. */
+static int32_t read_homes(const pl_engine_t *engine, pl_event_log_t *log,
+                          size_t first_home)
 {
-    sample->tick    = engine->tick;
-    sample->time_ns = engine->now_ns;
-    sample->waiting = (int32_t)(engine->waiting.n - engine->waiting_head);
-    sample->running = 0;
+    int32_t *pool_free =
+        log->last_counts.items + part_at(log, DECODE) + first_home;
+    int32_t *host_free = pool_free + log->n_homes;
+    int32_t running    = 0;
+
     for (int32_t i = 0; i < engine->n_homes; i++) {
-        sample->running += (int32_t)engine->homes[i].running.n;
+        const pl_home_t *home = &engine->homes[i];
+
+        pool_free[i] = pl_lanes_free_count(home->pool, 0);
+        host_free[i] =
+            home->host == NULL ? 0 : pl_lanes_free_count(home->host, 0);
+        running += (int32_t)home->running.n;
+    }
+    return running;
+}
+
+static int64_t busy_ns(const pl_engine_t *engine)
+{
+    int64_t ns = 0;
+
+    for (int part = 0; part < PL_COST_PARTS; part++) {
+        ns += engine->counters.prefill_ns[part] +
+              engine->counters.decode_ns[part];
+    }
+    return ns;
+}
+
+/* Lanes, homes and requests of all engines. */
+static void read_engines(const pl_log_fleet_t *fleet, pl_event_log_t *log)
+{
+    int32_t *running = log->last_counts.items + part_at(log, RUNNING);
+    int32_t *waiting = log->last_counts.items + part_at(log, WAITING);
+    size_t lane      = 0;
+    size_t home      = 0;
+
+    log->last = (sample_t){.tick = fleet->tick, .time_ns = fleet->time_ns};
+    for (int32_t i = 0; i < fleet->n; i++) {
+        const pl_engine_t *engine = fleet->engines[i];
+        int32_t n_running         = read_homes(engine, log, home);
+
+        home += (size_t)engine->n_homes;
+        if (i < fleet->n_prefill) {
+            read_lanes(engine, log, lane);
+            lane += (size_t)pl_engine_lanes(engine);
+        }
+        log->last.running += n_running;
+        log->last.waiting +=
+            (int32_t)(engine->waiting.n - engine->waiting_head);
+        if (log->n_instances > 0) {
+            running[i]              = n_running;
+            waiting[i]              = fleet->waiting[i];
+            log->last_busy.items[i] = busy_ns(engine);
+        }
     }
 }
 
 /* Twice the stride: what does not lie on it goes. */
 static void thin_out(pl_event_log_t *log)
 {
+    size_t n    = (size_t)log->n_instances;
     size_t kept = 0;
 
     log->stride *= 2;
@@ -340,59 +410,91 @@ static void thin_out(pl_event_log_t *log)
             memmove(log->counts.items + kept * width(log),
                     log->counts.items + i * width(log),
                     width(log) * sizeof(*log->counts.items));
+            if (n > 0) {
+                memmove(log->busy.items + kept * n, log->busy.items + i * n,
+                        n * sizeof(*log->busy.items));
+            }
             kept++;
         }
     }
     log->samples.n = kept;
     log->counts.n  = kept * width(log);
+    log->busy.n    = kept * n;
 }
 
-/* One place is left for the last tick. */
 static pl_status_t keep_last(pl_event_log_t *log)
 {
+    size_t n = (size_t)log->n_instances;
+
     log->last_is_kept = false;
-    if (log->last.tick % log->stride != 0) {
-        return PL_OK;
-    }
-    while (log->samples.n >= PL_LANE_SAMPLES - 1) {
+    while ((log->last.tick % log->stride == 0) &&
+           (log->samples.n >= most_samples(log))) {
         thin_out(log);
     }
     if (log->last.tick % log->stride != 0) {
         return PL_OK;
     }
     PL_TRY(PL_ARRAY_RESERVE(&log->counts, log->counts.n + width(log)));
+    PL_TRY(PL_ARRAY_RESERVE(&log->busy, log->busy.n + n));
     PL_TRY(PL_ARRAY_PUSH(&log->samples, log->last));
     memcpy(log->counts.items + log->counts.n, log->last_counts.items,
            width(log) * sizeof(*log->counts.items));
     log->counts.n += width(log);
+    if (n > 0) {
+        memcpy(log->busy.items + log->busy.n, log->last_busy.items,
+               n * sizeof(*log->busy.items));
+        log->busy.n += n;
+    }
     log->last_is_kept = true;
     return PL_OK;
 }
 
-static pl_status_t first_sample(pl_event_log_t *log, const pl_engine_t *engine)
+static pl_status_t first_sample(pl_event_log_t *log,
+                                const pl_log_fleet_t *fleet)
 {
-    log->n_lanes = pl_engine_lanes(engine);
-    log->n_homes = engine->n_homes;
+    for (int32_t i = 0; i < fleet->n; i++) {
+        log->n_lanes +=
+            i < fleet->n_prefill ? pl_engine_lanes(fleet->engines[i]) : 0;
+        log->n_homes += fleet->engines[i]->n_homes;
+    }
+    log->n_instances = fleet->waiting == NULL ? 0 : fleet->n;
     PL_TRY(PL_ARRAY_RESERVE(&log->last_counts, width(log)));
     log->last_counts.n = width(log);
-    return PL_OK;
+    return PL_ARRAY_RESERVE(&log->last_busy, (size_t)log->n_instances);
 }
 
-void pl_event_log_sample(pl_event_log_t *log, const pl_engine_t *engine)
+bool pl_event_log_is_due(const pl_event_log_t *log, int64_t tick)
 {
-    if ((log->status != PL_OK) || (engine->tick < 0)) {
+    return tick % log->stride == 0;
+}
+
+void pl_event_log_sample_fleet(pl_event_log_t *log, const pl_log_fleet_t *fleet)
+{
+    if (log->status != PL_OK) {
         return;
     }
     if (log->n_lanes == 0) {
-        log->status = first_sample(log, engine);
+        log->status = first_sample(log, fleet);
         if (log->status != PL_OK) {
             return;
         }
     }
-    assert((log->samples.n == 0) || (engine->tick > log->last.tick));
-    read_requests(engine, &log->last);
-    read_lanes(engine, log);
+    assert((log->samples.n == 0) || (fleet->tick > log->last.tick));
+    read_engines(fleet, log);
     log->status = keep_last(log);
+}
+
+void pl_event_log_sample(pl_event_log_t *log, const pl_engine_t *engine)
+{
+    pl_log_fleet_t alone = {.tick      = engine->tick,
+                            .time_ns   = engine->now_ns,
+                            .engines   = &engine,
+                            .n         = 1,
+                            .n_prefill = 1};
+
+    if (engine->tick >= 0) {
+        pl_event_log_sample_fleet(log, &alone);
+    }
 }
 
 /* Room in the columns that are handed out. */
@@ -401,28 +503,33 @@ static pl_status_t reserve_lanes(pl_event_log_t *log, size_t n)
     PL_TRY(PL_ARRAY_RESERVE(&log->times, 2 * n));
     PL_TRY(PL_ARRAY_RESERVE(&log->requests, 2 * n));
     for (int part = 0; part < PARTS; part++) {
-        size_t n_part;
-
-        (void)part_at(log, part, &n_part);
-        PL_TRY(PL_ARRAY_RESERVE(&log->parts[part], n * n_part));
+        PL_TRY(PL_ARRAY_RESERVE(&log->parts[part], n * part_width(log, part)));
     }
-    return PL_OK;
+    return PL_ARRAY_RESERVE(&log->all_busy, n * (size_t)log->n_instances);
 }
 
 /* Sample i of n, as a row of the columns. */
 static void put_row(pl_event_log_t *log, size_t i, size_t n,
-                    const sample_t *sample, const int32_t *counts)
+                    const sample_t *sample, const int32_t *counts,
+                    const int64_t *busy)
 {
+    size_t n_instances = (size_t)log->n_instances;
+
     log->times.items[i]        = sample->tick;
     log->times.items[n + i]    = sample->time_ns;
     log->requests.items[i]     = sample->running;
     log->requests.items[n + i] = sample->waiting;
     for (int part = 0; part < PARTS; part++) {
-        size_t n_part;
-        size_t at = part_at(log, part, &n_part);
+        size_t n_part = part_width(log, part);
 
-        memcpy(log->parts[part].items + i * n_part, counts + at,
-               n_part * sizeof(*counts));
+        if (n_part > 0) {
+            memcpy(log->parts[part].items + i * n_part,
+                   counts + part_at(log, part), n_part * sizeof(*counts));
+        }
+    }
+    if (n_instances > 0) {
+        memcpy(log->all_busy.items + i * n_instances, busy,
+               n_instances * sizeof(*busy));
     }
 }
 
@@ -430,6 +537,7 @@ pl_lane_history_t pl_event_log_lanes(pl_event_log_t *log)
 {
     bool add_last          = (log->n_lanes > 0) && !log->last_is_kept;
     size_t n               = log->samples.n + (add_last ? 1 : 0);
+    size_t n_instances     = (size_t)log->n_instances;
     pl_lane_history_t none = {0};
     pl_lane_history_t lanes;
 
@@ -442,15 +550,18 @@ pl_lane_history_t pl_event_log_lanes(pl_event_log_t *log)
     }
     for (size_t i = 0; i < log->samples.n; i++) {
         put_row(log, i, n, &log->samples.items[i],
-                log->counts.items + i * width(log));
+                log->counts.items + i * width(log),
+                n_instances > 0 ? log->busy.items + i * n_instances : NULL);
     }
     if (add_last) {
-        put_row(log, n - 1, n, &log->last, log->last_counts.items);
+        put_row(log, n - 1, n, &log->last, log->last_counts.items,
+                log->last_busy.items);
     }
     lanes = (pl_lane_history_t){
         .n                = n,
         .n_lanes          = log->n_lanes,
         .n_homes          = log->n_homes,
+        .n_instances      = log->n_instances,
         .tick             = log->times.items,
         .time_ns          = log->times.items + n,
         .device_free      = log->parts[DEVICE].items,
@@ -459,6 +570,9 @@ pl_lane_history_t pl_event_log_lanes(pl_event_log_t *log)
         .decode_host_free = log->parts[DECODE_HOST].items,
         .running          = log->requests.items,
         .waiting          = log->requests.items + n,
+        .instance_running = log->parts[RUNNING].items,
+        .instance_waiting = log->parts[WAITING].items,
+        .instance_busy_ns = log->all_busy.items,
     };
     return lanes;
 }

@@ -12,7 +12,8 @@
  * The lane history has at most PL_LANE_SAMPLES samples: each tick at first,
  * then every second, fourth, ... tick (a power of two that depends on the
  * number of ticks alone, so all ranks and all runs keep the same), and always
- * the last.
+ * the last.  Of several engines ticks are counted over all of them, and where
+ * these are very many, samples are fewer: PL_LANE_NUMBERS numbers in all.
  *
  * Not collective, not thread-safe.  A failed allocation is remembered: what
  * comes after it is dropped, and pl_event_log_status tells.
@@ -30,6 +31,9 @@
 #include "engine/engine.h"
 
 #define PL_LANE_SAMPLES 4096
+/* Of several engines, but for the least number of samples. */
+#define PL_LANE_NUMBERS       (1 << 22)
+#define PL_LANE_LEAST_SAMPLES 64
 
 /* Columns of n events each; read-only for others. */
 typedef struct pl_event_columns {
@@ -43,16 +47,29 @@ typedef struct pl_event_columns {
 
 /* Columns of n samples each, taken at the end of their tick.  Rows of
  * device_free and host_free have n_lanes items, those of decode_free and
- * decode_host_free n_homes. */
+ * decode_host_free n_homes, those of instance_... n_instances: 0 of a single
+ * engine. */
 typedef struct pl_lane_history {
     size_t n;
     int n_lanes;
-    int32_t n_homes;
+    int32_t n_homes, n_instances;
     const int64_t *tick, *time_ns;
     const int32_t *device_free, *host_free;
     const int32_t *decode_free, *decode_host_free;
     const int32_t *running, *waiting; /* requests, over all homes */
+    const int32_t *instance_running, *instance_waiting;
+    const int64_t *instance_busy_ns; /* in which it computed, up to then */
 } pl_lane_history_t;
+
+/* Several engines in one virtual time (sim/fleet.h), after a tick of any of
+ * them.  Lanes are those of all that prefill, one engine behind the other, and
+ * homes those of all that have some. */
+typedef struct pl_log_fleet {
+    int64_t tick, time_ns;             /* ticks are those of all, from 0 */
+    const pl_engine_t *const *engines; /* [n] those that prefill come first */
+    const int32_t *waiting; /* [n] requests, for their first chunk or step */
+    int32_t n, n_prefill;
+} pl_log_fleet_t;
 
 typedef struct pl_event_log pl_event_log_t; /* opaque */
 
@@ -70,6 +87,12 @@ pl_event_sink_t pl_event_log_sink(pl_event_log_t *log);
 /* The state of `engine` at the end of its tick; before the first tick nothing
  * happens.  Samples of one log are all of one engine, ticks ascending. */
 void pl_event_log_sample(pl_event_log_t *log, const pl_engine_t *engine);
+
+/* The same of several engines, the same ones every time.  Only samples of ticks
+ * that are due need be given, and that of the last tick. */
+void pl_event_log_sample_fleet(pl_event_log_t *log,
+                               const pl_log_fleet_t *fleet);
+bool pl_event_log_is_due(const pl_event_log_t *log, int64_t tick);
 
 /* PL_OK or PL_ERR_MEMORY: the log is not whole. */
 pl_status_t pl_event_log_status(const pl_event_log_t *log);
