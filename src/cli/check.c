@@ -17,6 +17,9 @@ static pl_status_t print_table(const char *path,
     if (report->is_sweep) {
         printf("# %s: sweep, %" PRId64 " point%s", path, report->points,
                pl_text_s(report->points));
+    } else if (report->instances > 0) {
+        printf("# %s: snapshot, %" PRId64 " instance%s", path,
+               report->instances, pl_text_s(report->instances));
     } else {
         printf("# %s: %s, %" PRId64 " page%s, %" PRId64 " of them good", path,
                report->is_snapshot ? "snapshot" : "storage tier", report->pages,
@@ -59,6 +62,9 @@ static pl_status_t print_json(const char *path, const pl_check_report_t *report)
                                        : "tier");
     if (report->is_sweep) {
         pl_json_integer(root, "points", report->points);
+    }
+    if (report->instances > 0) {
+        pl_json_integer(root, "instances", report->instances);
     }
     pl_json_integer(root, "pages", report->pages);
     pl_json_integer(root, "good_pages", report->good);

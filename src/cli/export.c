@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/export_sweep.h"
 #include "cli/fields.h"
+#include "cli/fleet_file.h"
 #include "cli/frame.h"
 #include "cli/output_file.h"
 
@@ -26,6 +27,7 @@ static const table_t TABLES[] = {
     {"nodes", "/hicache/nodes", PL_FRAME_NODES, NULL, false, true},
     {"events", "/events", PL_FRAME_EVENTS, "event", false, true},
     {"lanes", "/lanes", PL_FRAME_LANES, NULL, false, true},
+    {"instances", "/instances", PL_FRAME_INSTANCES, "instance", false, true},
     {"config", "/config", NULL, NULL, true, true},
     {"layout", "/layout", NULL, NULL, false, true},
     {"counters", "/counters", NULL, NULL, false, true},
@@ -171,6 +173,7 @@ static pl_status_t load_frame(export_t *x)
     static const char OWNERS[] = "page_owners";
 
     if (!pl_snapshot_has(x->snapshot, x->table->group)) {
+        PL_TRY(pl_fleet_refuse(x->snapshot, x->table->name));
         return pl_snapshot_refuse(x->snapshot, x->table->group,
                                   "is missing: the run kept none");
     }
@@ -361,8 +364,9 @@ static const table_t *find_table(const pl_cli_t *cli)
     }
     pl_log(&cli->log, PL_LOG_ERROR,
            "export: there is no table '%.64s'; expected requests, nodes, "
-           "events, lanes, config, layout or counters, of a sweep points or "
-           "config (see pagelane export --help)",
+           "events, lanes, config, layout or counters, of several instances "
+           "instances, of a sweep points or config (see pagelane export "
+           "--help)",
            cli->words[1]);
     return NULL;
 }

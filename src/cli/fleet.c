@@ -1,7 +1,10 @@
 /* pagelane sim --prefill --decode: several instances in one virtual time. */
 #include "cli/fleet.h"
 
+#include <string.h>
+
 #include "cli/engine_options.h"
+#include "cli/fleet_snapshot.h"
 #include "cli/planned.h"
 #include "cli/progress.h"
 #include "cli/run_storage.h"
@@ -16,6 +19,8 @@ typedef struct fleeting {
     pl_run_params_t run; /* of one instance of either kind */
     pl_fleet_params_t params;
     pl_fleet_t *fleet;
+    pl_fleet_shape_t shape;
+    pl_fleet_snapshot_t snapshot;
     pl_progress_t progress;
 } fleeting_t;
 
@@ -30,9 +35,14 @@ static pl_status_t refuse(const pl_log_t *log, const char *text)
 /* Files and checks of one engine alone. */
 static pl_status_t check_alone(const pl_options_t *o, const pl_log_t *log)
 {
-    if (o->snapshot != NULL) {
-        return refuse(log, "option --snapshot: it is of one engine, not of "
-                           "instances; simulate one of them with --cp and "
+    if (o->snapshot_every != NULL) {
+        return refuse(log, "option --snapshot-every: instances are written "
+                           "down once, at the end; leave it out");
+    }
+    if ((strcmp(o->events_text, "all") != 0) &&
+        (strcmp(o->events_text, "off") != 0)) {
+        return refuse(log, "option --events: instances keep none; leave it "
+                           "out, or simulate one of them with --cp and "
                            "--decode-ranks");
     }
     if (o->inject.n > 0) {
@@ -57,6 +67,7 @@ static pl_status_t check_alone(const pl_options_t *o, const pl_log_t *log)
 
 pl_status_t pl_cli_fleet_check(pl_options_t *options, const pl_log_t *log)
 {
+    static char no_events[] = "off";
     pl_fleet_shape_t shape;
 
     PL_TRY(pl_fleet_shape(options, log, &shape));
@@ -68,7 +79,8 @@ pl_status_t pl_cli_fleet_check(pl_options_t *options, const pl_log_t *log)
                options->pd_link);
         return PL_ERR_ARGUMENT;
     }
-    options->ranks = shape.prefill_gpus;
+    options->ranks       = shape.prefill_gpus;
+    options->events_text = no_events;
     return PL_OK;
 }
 
@@ -118,6 +130,7 @@ static void after_tick(void *context)
 
     pl_progress_tell(&f->progress, f->cli, pl_fleet_n_finished(f->fleet),
                      f->run.source.count, pl_fleet_now_ns(f->fleet));
+    pl_fleet_snapshot_tick(&f->snapshot);
     if ((f->hooks != NULL) && (f->hooks->tick != NULL)) {
         f->hooks->tick(f->hooks->context);
     }
@@ -139,15 +152,14 @@ static void fill_links(fleeting_t *f, const pl_fleet_shape_t *shape)
 
 static pl_status_t fill_params(fleeting_t *f)
 {
-    const pl_options_t *o  = &f->cli->options;
-    pl_fleet_shape_t shape = {0};
+    const pl_options_t *o = &f->cli->options;
 
-    PL_TRY(pl_fleet_shape(o, &f->cli->log, &shape));
-    PL_TRY(fill_run(f, &shape));
+    PL_TRY(pl_fleet_shape(o, &f->cli->log, &f->shape));
+    PL_TRY(fill_run(f, &f->shape));
     f->params = (pl_fleet_params_t){.prefill      = f->run.engine,
                                     .decode       = f->run.engine,
-                                    .n_prefill    = shape.n_prefill,
-                                    .n_decode     = shape.n_decode,
+                                    .n_prefill    = f->shape.n_prefill,
+                                    .n_decode     = f->shape.n_decode,
                                     .source       = f->run.source,
                                     .router       = (pl_router_t)o->router,
                                     .seed         = (uint64_t)o->seed,
@@ -155,18 +167,22 @@ static pl_status_t fill_params(fleeting_t *f)
                                     .tick_context = f};
 
     f->params.prefill.n_decode = 0;
-    fill_links(f, &shape);
+    fill_links(f, &f->shape);
     return PL_OK;
 }
 
 /* ---- all of it ---- */
 
-static pl_status_t tell(const fleeting_t *f)
+static pl_status_t tell(fleeting_t *f)
 {
     pl_outcome_t outcome = {0};
     pl_status_t status   = pl_outcome_of_fleet(f->fleet, f->run.source.count,
                                                f->params.n_prefill, &outcome);
 
+    if (status == PL_OK) {
+        status = pl_fleet_snapshot_write(&f->snapshot, &outcome, &f->shape,
+                                         &f->progress.started);
+    }
     if (status == PL_OK) {
         status = f->hooks != NULL
                      ? f->hooks->done(f->hooks->context, &outcome, NULL)
@@ -178,13 +194,19 @@ static pl_status_t tell(const fleeting_t *f)
 
 static pl_status_t run(fleeting_t *f)
 {
+    const char *path = f->cli->options.snapshot;
+
     PL_TRY(open_trace(f));
     PL_TRY(fill_params(f));
+    PL_TRY(pl_fleet_snapshot_open(&f->snapshot, f->cli, &f->run.source));
     PL_TRY(pl_fleet_open(&f->params, &f->cli->log, &f->fleet));
+    PL_TRY(
+        pl_fleet_snapshot_begin(&f->snapshot, f->fleet, f->params.n_prefill));
     PL_TRY(pl_fleet_run(f->fleet));
     PL_TRY(tell(f));
-    pl_log(&f->cli->log, PL_LOG_INFO, "%.1f s on the wall",
-           pl_progress_seconds(&f->progress));
+    pl_log(&f->cli->log, PL_LOG_INFO, "%.1f s on the wall%s%s",
+           pl_progress_seconds(&f->progress),
+           path != NULL ? ", snapshot in " : "", path != NULL ? path : "");
     return PL_OK;
 }
 
@@ -195,6 +217,7 @@ pl_status_t pl_cli_fleet(const pl_cli_t *cli, const pl_run_hooks_t *hooks)
 
     pl_progress_start(&f.progress);
     status = run(&f);
+    pl_fleet_snapshot_close(&f.snapshot);
     pl_fleet_close(f.fleet);
     if ((hooks == NULL) || !hooks->lends_trace) {
         pl_trace_close(f.trace);

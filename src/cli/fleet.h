@@ -1,6 +1,7 @@
 /* cli/fleet.h - `pagelane sim` of several instances: fleet.c drives,
  * fleet_sides.c says how busy sides are, fleet_limit.c which of them limits,
- * fleet_print.c tells. */
+ * fleet_print.c and fleet_tables.c tell, fleet_snapshot.c writes it down and
+ * fleet_file.c reads that. */
 #ifndef PL_CLI_FLEET_H
 #define PL_CLI_FLEET_H
 

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -186,12 +187,12 @@ static double percent(const pl_fleet_limit_t *limit, double ns)
 }
 
 /* "tpot:30ms" of "ttft:5s,tpot:30ms". */
-static void print_limit(const char *slo_text, int which)
+static void add_limit(pl_text_t *text, const char *slo_text, int which)
 {
     const char *at = strstr(slo_text, LIMIT[which].name);
 
-    printf("%.*s", at == NULL ? 0 : (int)strcspn(at, ","),
-           at == NULL ? "" : at);
+    pl_text_add(text, "%.*s", at == NULL ? 0 : (int)strcspn(at, ","),
+                at == NULL ? "" : at);
 }
 
 static double decode_ns(const pl_fleet_limit_t *limit)
@@ -199,76 +200,117 @@ static double decode_ns(const pl_fleet_limit_t *limit)
     return limit->ns[PL_FLEET_STEPS] + limit->ns[PL_FLEET_CHUNKS];
 }
 
-static void print_nothing(const pl_fleet_limit_t *l)
+static void add_nothing(pl_text_t *text, const pl_fleet_limit_t *l)
 {
     double decode  = decode_ns(l);
     double prefill = l->ns[PL_FLEET_PREFILL];
 
-    printf("Nothing is waited for: of the %.3f s of a request decode takes "
-           "%.1f %%, prefill %.1f %%, waiting %.1f %%",
-           all_ns(l) / 1e9, percent(l, decode), percent(l, prefill),
-           percent(l, all_ns(l) - decode - prefill));
+    pl_text_add(
+        text,
+        "Nothing is waited for: of the %.3f s of a request decode takes "
+        "%.1f %%, prefill %.1f %%, waiting %.1f %%",
+        all_ns(l) / 1e9, percent(l, decode), percent(l, prefill),
+        percent(l, all_ns(l) - decode - prefill));
 }
 
-static void print_part(const pl_fleet_limit_t *l, const pl_fleet_sides_t *s)
+static void add_part(pl_text_t *text, const pl_fleet_limit_t *l,
+                     const pl_fleet_sides_t *s)
 {
     double wait = l->ns[l->part] / 1e9;
 
     switch (l->part) {
     case PL_FLEET_FIRST_CHUNK:
-        printf("a prompt waits %.3f s for its first chunk", wait);
+        pl_text_add(text, "a prompt waits %.3f s for its first chunk", wait);
         break;
     case PL_FLEET_HOME:
-        printf("a prompt waits %.3f s for a home with room", wait);
+        pl_text_add(text, "a prompt waits %.3f s for a home with room", wait);
         break;
     case PL_FLEET_PREFILL:
-        printf("a prompt takes %.3f s from its first chunk to its first token",
-               wait);
+        pl_text_add(
+            text,
+            "a prompt takes %.3f s from its first chunk to its first token",
+            wait);
         break;
     case PL_FLEET_TRANSFER:
-        printf("a request waits %.3f s for its pages to be sent", wait);
+        pl_text_add(text, "a request waits %.3f s for its pages to be sent",
+                    wait);
         break;
     case PL_FLEET_BATCH:
-        printf("a request waits %.3f s for a place in the batch", wait);
+        pl_text_add(text, "a request waits %.3f s for a place in the batch",
+                    wait);
         break;
     case PL_FLEET_CHUNKS:
-        printf("a token takes %.2f ms, more of it for chunks of other prompts "
-               "than for its step",
-               l->token_ns / 1e6);
+        pl_text_add(
+            text,
+            "a token takes %.2f ms, more of it for chunks of other prompts "
+            "than for its step",
+            l->token_ns / 1e6);
         break;
     default:
-        printf("a token takes %.2f ms, and a home steps %.2f requests at a "
-               "time",
-               l->token_ns / 1e6, quotient(s->decode.batch, s->decode.busy));
+        pl_text_add(
+            text,
+            "a token takes %.2f ms, and a home steps %.2f requests at a "
+            "time",
+            l->token_ns / 1e6, quotient(s->decode.batch, s->decode.busy));
         break;
     }
 }
 
-void pl_fleet_limit_print(const pl_fleet_limit_t *l,
-                          const pl_fleet_sides_t *sides,
-                          const pl_metrics_t *metrics, const char *slo_text)
+/* "12 of 200 requests break ttft:2s; of these " */
+static void add_breakers(pl_text_t *text, const pl_fleet_limit_t *l,
+                         const pl_metrics_t *metrics, const char *slo_text)
+{
+    int64_t n = l->broke[l->worst];
+
+    pl_text_add(text, "%" PRId64 " of %" PRId64 " request%s break%s ", n,
+                metrics->n_requests, pl_text_s(metrics->n_requests),
+                n == 1 ? "s" : "");
+    add_limit(text, slo_text, l->worst);
+    pl_text_add(text, "; of these ");
+}
+
+const char *pl_fleet_limit_words(const pl_fleet_limit_t *limit)
+{
+    return PART[limit->part].words;
+}
+
+void pl_fleet_limit_explain(const pl_fleet_limit_t *l,
+                            const pl_fleet_sides_t *sides,
+                            const pl_metrics_t *metrics, const char *slo_text,
+                            pl_text_t *text)
 {
     if (l->part == PL_FLEET_PARTS) {
-        print_nothing(l);
+        add_nothing(text, l);
     } else {
-        printf("%s: ", PART[l->part].words);
         if (l->worst >= 0) {
-            printf("%" PRId64 " of %" PRId64 " request%s break%s ",
-                   l->broke[l->worst], metrics->n_requests,
-                   pl_text_s(metrics->n_requests),
-                   l->broke[l->worst] == 1 ? "s" : "");
-            print_limit(slo_text, l->worst);
-            printf("; of these ");
+            add_breakers(text, l, metrics, slo_text);
         }
-        print_part(l, sides);
+        add_part(text, l, sides);
         if (l->worst < 0) {
-            printf(", of the %.3f s of a request, of which decode takes "
-                   "%.1f %%",
-                   all_ns(l) / 1e9, percent(l, decode_ns(l)));
+            pl_text_add(text,
+                        ", of the %.3f s of a request, of which decode takes "
+                        "%.1f %%",
+                        all_ns(l) / 1e9, percent(l, decode_ns(l)));
         }
     }
-    printf("; prefill is busy %.1f %%, decode %.1f %%.\n",
-           100 * sides->prefill.busy, 100 * sides->decode.busy);
+    pl_text_add(text, "; prefill is busy %.1f %%, decode %.1f %%",
+                100 * sides->prefill.busy, 100 * sides->decode.busy);
+}
+
+pl_status_t pl_fleet_limit_print(const pl_fleet_limit_t *l,
+                                 const pl_fleet_sides_t *sides,
+                                 const pl_metrics_t *metrics,
+                                 const char *slo_text)
+{
+    const char *words = pl_fleet_limit_words(l);
+    pl_text_t text    = {0};
+    char *made        = NULL;
+
+    pl_fleet_limit_explain(l, sides, metrics, slo_text, &text);
+    PL_TRY(pl_text_take(&text, &made));
+    printf("%s%s%s.\n", words, *words == '\0' ? "" : ": ", made);
+    free(made);
+    return PL_OK;
 }
 
 void pl_fleet_limit_json(json_object *object, const pl_fleet_limit_t *limit,

@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 
+#include "base/text.h"
 #include "cli/fleet_sides.h"
 #include "cli/json.h"
 #include "sim/detail.h"
@@ -40,10 +41,20 @@ pl_fleet_limit_t pl_fleet_limit(const pl_outcome_t *outcome,
                                 const pl_fleet_sides_t *sides,
                                 const pl_slo_t *slo);
 
-/* slo_text: of --slo, or NULL.  One sentence. */
-void pl_fleet_limit_print(const pl_fleet_limit_t *limit,
-                          const pl_fleet_sides_t *sides,
-                          const pl_metrics_t *metrics, const char *slo_text);
+/* "Prefill limits"; "" if nothing does. */
+const char *pl_fleet_limit_words(const pl_fleet_limit_t *limit);
+
+/* Why, in one sentence without its stop.  slo_text: of --slo, or NULL where no
+ * limit is broken. */
+void pl_fleet_limit_explain(const pl_fleet_limit_t *limit,
+                            const pl_fleet_sides_t *sides,
+                            const pl_metrics_t *metrics, const char *slo_text,
+                            pl_text_t *text);
+/* Both on stdout.  PL_OK, PL_ERR_MEMORY. */
+PL_MUST_CHECK pl_status_t pl_fleet_limit_print(const pl_fleet_limit_t *limit,
+                                               const pl_fleet_sides_t *sides,
+                                               const pl_metrics_t *metrics,
+                                               const char *slo_text);
 /* The same as members of `object`. */
 void pl_fleet_limit_json(json_object *object, const pl_fleet_limit_t *limit,
                          const char *slo_text);

@@ -21,7 +21,7 @@ static pl_fleet_side_t measure(const pl_outcome_t *outcome, int64_t duration_ns,
     double all           = (double)duration_ns * side.n;
 
     for (int32_t i = first; i < end; i++) {
-        pl_fleet_usage_t usage = pl_fleet_usage(outcome->fleet, i);
+        pl_fleet_usage_t usage = outcome->usages[i];
         int64_t tokens         = decodes ? usage.steps : usage.computed_tokens;
         int64_t ns             = decodes ? usage.decode_ns : usage.prefill_ns;
 
@@ -44,7 +44,7 @@ pl_fleet_sides_t pl_fleet_sides(const pl_outcome_t *outcome,
 {
     int64_t ns             = metrics->duration_ns;
     int32_t n              = outcome->n_prefill;
-    pl_fleet_waits_t waits = pl_fleet_waits(outcome->fleet);
+    pl_fleet_waits_t waits = outcome->waits;
     int32_t first          = outcome->n_engines == n ? 0 : n;
     pl_fleet_sides_t sides = {
         .prefill = measure(outcome, ns, 0, n, false, homes),

@@ -30,6 +30,8 @@ const char *const PL_FRAME_REQUESTS[] = {"arrival_ns",
                                          "skipped",
                                          "shared_with",
                                          "shared_pages",
+                                         "prefill_instance",
+                                         "decode_instance",
                                          "digest",
                                          "tokens",
                                          NULL};
@@ -43,10 +45,24 @@ const char *const PL_FRAME_EVENTS[] = {
     "tick",        "time_ns",     "kind",       "request", "node",
     "op",          "value",       "value2",     "pages",   "other",
     "moved_pages", "moved_bytes", "moved_hash", NULL};
-const char *const PL_FRAME_LANES[] = {
-    "tick",      "time_ns",     "device_free",
-    "host_free", "decode_free", "decode_host_free",
-    "running",   "waiting",     NULL};
+const char *const PL_FRAME_LANES[]     = {"tick",
+                                          "time_ns",
+                                          "device_free",
+                                          "host_free",
+                                          "decode_free",
+                                          "decode_host_free",
+                                          "running",
+                                          "waiting",
+                                          "instance_running",
+                                          "instance_waiting",
+                                          "instance_busy_ns",
+                                          NULL};
+const char *const PL_FRAME_INSTANCES[] = {
+    "prefills",     "decodes",        "gpus",          "lanes",
+    "homes",        "requests",       "prompt_tokens", "computed_tokens",
+    "decode_steps", "prefill_ns",     "decode_ns",     "stepping_ns",
+    "waiting_ns",   "refused_ns",     "most_waiting",  "refusals",
+    "sent_bytes",   "received_bytes", "link_ns",       NULL};
 
 /* ---- what stands in the group ---- */
 

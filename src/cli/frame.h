@@ -70,5 +70,6 @@ extern const char *const PL_FRAME_REQUESTS[];
 extern const char *const PL_FRAME_NODES[];
 extern const char *const PL_FRAME_EVENTS[];
 extern const char *const PL_FRAME_LANES[];
+extern const char *const PL_FRAME_INSTANCES[];
 
 #endif /* PL_CLI_FRAME_H */

@@ -7,6 +7,9 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/fleet_file.h"
+#include "cli/fleet_limit.h"
+#include "cli/fleet_tables.h"
 #include "cli/report.h"
 
 /* The groups that the summary shows whole. */
@@ -30,6 +33,44 @@ static bool is_there(const pl_snapshot_t *snapshot, const group_t *group)
 {
     return (strcmp(group->key, "storage") != 0) ||
            pl_snapshot_has(snapshot, group->path);
+}
+
+/* ---- several instances ---- */
+
+/* Zeroed, of a file of one engine. */
+typedef struct fleet {
+    pl_fleet_file_t file;
+    pl_outcome_t outcome;
+    pl_fleet_sides_t sides;
+    pl_fleet_limit_t limit;
+    char *slo_text; /* NULL: there is no limit */
+} fleet_t;
+
+static pl_status_t read_fleet(const pl_snapshot_t *snapshot,
+                              pl_record_t *records, int32_t n,
+                              const pl_metrics_t *metrics, fleet_t *fleet)
+{
+    pl_slo_t slo = {0};
+
+    PL_TRY(pl_fleet_read(snapshot, n, &fleet->file));
+    if (fleet->file.n == 0) {
+        return PL_OK;
+    }
+    PL_TRY(pl_snapshot_text(snapshot, "/config", "slo", &fleet->slo_text));
+    if (!pl_slo_parse(fleet->slo_text, &slo)) {
+        free(fleet->slo_text);
+        fleet->slo_text = NULL;
+    }
+    fleet->outcome = pl_fleet_outcome(&fleet->file, records, n);
+    fleet->sides = pl_fleet_sides(&fleet->outcome, metrics, fleet->file.homes);
+    fleet->limit = pl_fleet_limit(&fleet->outcome, &fleet->sides, &slo);
+    return PL_OK;
+}
+
+static void free_fleet(fleet_t *fleet)
+{
+    pl_fleet_file_free(&fleet->file);
+    free(fleet->slo_text);
 }
 
 /* ---- for people ---- */
@@ -81,13 +122,31 @@ static pl_status_t print_requests(const pl_metrics_t *m)
     return pl_report_table(table);
 }
 
+/* What instances say, for people. */
+static pl_status_t print_fleet(const fleet_t *fleet,
+                               const pl_metrics_t *metrics)
+{
+    if (fleet->file.n == 0) {
+        return PL_OK;
+    }
+    PL_TRY(
+        pl_fleet_print_instances(&fleet->outcome, metrics, fleet->file.homes));
+    PL_TRY(pl_fleet_print_sides(&fleet->sides, metrics));
+    PL_TRY(pl_fleet_limit_print(&fleet->limit, &fleet->sides, metrics,
+                                fleet->slo_text));
+    printf("\n");
+    return PL_OK;
+}
+
 static pl_status_t print_summary(const pl_snapshot_t *snapshot,
-                                 const pl_metrics_t *metrics)
+                                 const pl_metrics_t *metrics,
+                                 const fleet_t *fleet)
 {
     PL_TRY(print_requests(metrics));
     PL_TRY(pl_report_hits(metrics));
     PL_TRY(pl_report_misses(metrics));
     PL_TRY(pl_report_times(metrics));
+    PL_TRY(print_fleet(fleet, metrics));
     for (size_t i = 0; i < N_GROUPS; i++) {
         if (is_there(snapshot, &GROUPS[i])) {
             PL_TRY(print_group(snapshot, &GROUPS[i], i + 1 == N_GROUPS));
@@ -120,8 +179,20 @@ static json_object *requests_json(const pl_metrics_t *metrics)
     return object;
 }
 
+/* As `sim --json` says them. */
+static void add_fleet(json_object *object, const fleet_t *fleet,
+                      const pl_metrics_t *metrics)
+{
+    if (fleet->file.n > 0) {
+        pl_fleet_sides_json(object, &fleet->sides);
+        pl_fleet_limit_json(object, &fleet->limit, fleet->slo_text);
+        pl_fleet_instances_json(object, &fleet->outcome, metrics,
+                                fleet->file.homes);
+    }
+}
+
 static pl_status_t print_json(const pl_snapshot_t *snapshot,
-                              const pl_metrics_t *metrics)
+                              const pl_metrics_t *metrics, const fleet_t *fleet)
 {
     json_object *object   = json_object_new_object();
     json_object *counters = json_object_new_object();
@@ -132,6 +203,7 @@ static pl_status_t print_json(const pl_snapshot_t *snapshot,
     json_object_object_add(object, "schema_version",
                            json_object_new_string(version));
     json_object_object_add(object, "requests", requests_json(metrics));
+    add_fleet(object, fleet, metrics);
     for (size_t i = 0; i < N_GROUPS; i++) {
         json_object *group;
         pl_status_t status;
@@ -161,15 +233,20 @@ static pl_status_t inspect_summary(const pl_inspect_t *inspect)
     int32_t n                     = 0;
     pl_inspect_layout_t layout;
     pl_metrics_t metrics;
+    fleet_t fleet = {0};
     pl_status_t status;
 
     PL_TRY(pl_inspect_layout(snapshot, &layout)); /* what a reader relies on */
     PL_TRY(pl_inspect_records(snapshot, &records, &n));
     status = pl_metrics_of(records, n, &metrics);
     if (status == PL_OK) {
-        status = inspect->json ? print_json(snapshot, &metrics)
-                               : print_summary(snapshot, &metrics);
+        status = read_fleet(snapshot, records, n, &metrics, &fleet);
     }
+    if (status == PL_OK) {
+        status = inspect->json ? print_json(snapshot, &metrics, &fleet)
+                               : print_summary(snapshot, &metrics, &fleet);
+    }
+    free_fleet(&fleet);
     free(records);
     return status;
 }
@@ -179,20 +256,21 @@ static pl_status_t inspect_summary(const pl_inspect_t *inspect)
 typedef struct view {
     const char *name, *operand; /* operand: what stands behind the name */
     pl_status_t (*print)(const pl_inspect_t *inspect);
+    bool of_one; /* engine: it reads what several instances do not have */
 } view_t;
 
 static const view_t VIEWS[] = {
-    {"requests", NULL, pl_inspect_requests},
-    {"nodes", NULL, pl_inspect_nodes},
-    {"lanes", NULL, pl_inspect_lanes},
-    {"page", "the number of a page", pl_inspect_page},
-    {"why", "the number of a request", pl_inspect_why},
-    {"diff", "another snapshot", pl_inspect_diff},
+    {"requests", NULL, pl_inspect_requests, false},
+    {"nodes", NULL, pl_inspect_nodes, true},
+    {"lanes", NULL, pl_inspect_lanes, false},
+    {"page", "the number of a page", pl_inspect_page, true},
+    {"why", "the number of a request", pl_inspect_why, true},
+    {"diff", "another snapshot", pl_inspect_diff, false},
 };
 
 static const view_t *find_view(const pl_cli_t *cli)
 {
-    static const view_t SUMMARY = {"", NULL, inspect_summary};
+    static const view_t SUMMARY = {"", NULL, inspect_summary, false};
 
     if (cli->n_words < 2) {
         return &SUMMARY;
@@ -261,7 +339,10 @@ int pl_cli_inspect(const pl_cli_t *cli)
     PL_TRY_GOTO(status, pl_snapshot_open(cli->words[0], &cli->log, &snapshot),
                 out);
     inspect.snapshot = snapshot;
-    status           = view->print(&inspect);
+    status = view->of_one ? pl_fleet_refuse(snapshot, view->name) : PL_OK;
+    if (status == PL_OK) {
+        status = view->print(&inspect);
+    }
     pl_snapshot_close(snapshot);
 
 out:

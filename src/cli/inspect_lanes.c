@@ -1,7 +1,9 @@
 /* pagelane inspect F lanes: free pages by tier and lane, over time. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "cli/fleet_file.h"
 #include "cli/inspect.h"
 #include "cli/table.h"
 
@@ -34,6 +36,7 @@ typedef struct lanes {
     pl_inspect_layout_t layout;
     pl_snapshot_column_t columns[COLUMNS];
     pl_snapshot_column_t free[TIERS]; /* [sample][lane or home] */
+    pl_fleet_file_t fleet;
     size_t n;
 } lanes_t;
 
@@ -57,6 +60,19 @@ static int64_t pages_of(const lanes_t *lanes, int tier)
     return pages[tier];
 }
 
+static pl_status_t read_fleet(const pl_snapshot_t *snapshot, lanes_t *lanes)
+{
+    pl_record_t *records = NULL;
+    int32_t n            = 0;
+
+    if (!pl_fleet_is_in(snapshot)) {
+        return PL_OK;
+    }
+    PL_TRY(pl_inspect_records(snapshot, &records, &n));
+    free(records);
+    return pl_fleet_read(snapshot, n, &lanes->fleet);
+}
+
 static pl_status_t load(const pl_snapshot_t *snapshot, lanes_t *lanes)
 {
     PL_TRY(pl_inspect_layout(snapshot, &lanes->layout));
@@ -69,7 +85,7 @@ static pl_status_t load(const pl_snapshot_t *snapshot, lanes_t *lanes)
         PL_TRY(pl_snapshot_read(snapshot, path, PL_ITEM_I32, lanes->n,
                                 lanes_of(lanes, tier), &lanes->free[tier]));
     }
-    return PL_OK;
+    return read_fleet(snapshot, lanes);
 }
 
 /* Of one lane over all samples. */
@@ -98,9 +114,18 @@ static span_t span_of(const lanes_t *lanes, int tier, size_t lane)
     return span;
 }
 
-static int64_t rank_of(const lanes_t *lanes, int tier, size_t lane)
+/* Within its instance, if there are several; else *instance_p stays. */
+static int64_t rank_of(const lanes_t *lanes, int tier, size_t lane,
+                       int32_t *instance_p)
 {
-    return (int64_t)lane + (tier < DECODE ? 0 : lanes->layout.first_home);
+    int64_t rank =
+        (int64_t)lane + (tier < DECODE ? 0 : lanes->layout.first_home);
+
+    if (lanes->fleet.n > 0) {
+        *instance_p = pl_fleet_instance_of(&lanes->fleet, tier >= DECODE,
+                                           (int64_t)lane, &rank);
+    }
+    return rank;
 }
 
 static bool is_shown(const lanes_t *lanes, int tier)
@@ -108,20 +133,29 @@ static bool is_shown(const lanes_t *lanes, int tier)
     return pages_of(lanes, tier) > 0;
 }
 
+#define TITLES "pages>,free at end>,least free>,at tick>,mean free>"
+
 static pl_status_t print_table(const lanes_t *lanes)
 {
-    pl_table_t *table =
-        pl_table_open("tier<,rank>,pages>,free at end>,least free>,"
-                      "at tick>,mean free>");
+    bool is_alone     = lanes->fleet.n == 0;
+    pl_table_t *table = pl_table_open(
+        is_alone ? "tier<,rank>," TITLES : "tier<,instance<,lane>," TITLES);
     pl_status_t status;
 
     for (int tier = 0; tier < TIERS; tier++) {
         for (size_t lane = 0;
              is_shown(lanes, tier) && (lane < lanes_of(lanes, tier)); lane++) {
-            span_t span = span_of(lanes, tier, lane);
+            span_t span      = span_of(lanes, tier, lane);
+            int32_t instance = -1;
+            int64_t rank     = rank_of(lanes, tier, lane, &instance);
+            char name[PL_FLEET_NAME_BYTES];
 
             pl_table_cell(table, "%s", TIER_NAMES[tier]);
-            pl_table_cell(table, "%" PRId64, rank_of(lanes, tier, lane));
+            if (!is_alone) {
+                pl_fleet_name(&lanes->fleet, instance, name);
+                pl_table_cell(table, "%s", name);
+            }
+            pl_table_cell(table, "%" PRId64, rank);
             pl_table_cell(table, "%" PRId64, pages_of(lanes, tier));
             pl_table_cell(table, "%" PRId64, span.last);
             pl_table_cell(table, "%" PRId64, span.least);
@@ -138,10 +172,15 @@ static json_object *json_of(const lanes_t *lanes, int tier, size_t lane)
 {
     json_object *object = json_object_new_object();
     span_t span         = span_of(lanes, tier, lane);
+    int32_t instance    = -1;
+    int64_t rank        = rank_of(lanes, tier, lane, &instance);
 
     json_object_object_add(object, "tier",
                            json_object_new_string(TIER_NAMES[tier]));
-    pl_json_integer(object, "rank", rank_of(lanes, tier, lane));
+    if (instance >= 0) {
+        pl_json_integer(object, "instance", instance);
+    }
+    pl_json_integer(object, "rank", rank);
     pl_json_integer(object, "pages", pages_of(lanes, tier));
     pl_json_integer(object, "free_pages", span.last);
     pl_json_integer(object, "least_free_pages", span.least);
@@ -197,5 +236,6 @@ pl_status_t pl_inspect_lanes(const pl_inspect_t *inspect)
     }
     pl_inspect_free(lanes.columns, COLUMNS);
     pl_inspect_free(lanes.free, TIERS);
+    pl_fleet_file_free(&lanes.fleet);
     return status;
 }

@@ -15,7 +15,8 @@ pl_status_t pl_inspect_layout(const pl_snapshot_t *snapshot,
         int64_t *value;
         int64_t min, max;
     } facts[] = {
-        {"n_lanes", &layout.n_lanes, 1, 127},
+        {"n_lanes", &layout.n_lanes, 1,
+         pl_snapshot_has(snapshot, "/instances") ? INT32_MAX : 127},
         {"n_homes", &layout.n_homes, 1, INT32_MAX},
         {"first_home", &layout.first_home, 0, INT32_MAX},
         {"n_decode_ranks", &layout.n_decode_ranks, 0, INT32_MAX},

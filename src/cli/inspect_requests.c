@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "cli/fleet_file.h"
 #include "cli/inspect.h"
 #include "cli/table.h"
 
@@ -72,18 +73,38 @@ static void add_row(pl_table_t *table, int32_t i, const pl_record_t *record,
     pl_table_cell(table, "%016" PRIx64, (uint64_t)digest);
 }
 
-static pl_status_t print_table(const pl_record_t *records, int32_t n,
-                               const int64_t *digests)
+static void instance_cell(pl_table_t *table, const pl_fleet_file_t *fleet,
+                          int64_t instance)
 {
-    pl_table_t *table = pl_table_open(
-        "request>,state<,arrival ms>,prompt tokens>,hit on device>,"
-        "hit on host>,hit on storage>,missed pages by cause<,"
-        "time to first token ms>,end to end ms>,generated tokens>,home rank>,"
-        "preempted>,digest<");
+    char name[PL_FLEET_NAME_BYTES] = "-";
+
+    if (instance >= 0) {
+        pl_fleet_name(fleet, (int32_t)instance, name);
+    }
+    pl_table_cell(table, "%s", name);
+}
+
+#define TITLES                                                                 \
+    "request>,state<,arrival ms>,prompt tokens>,hit on device>,"               \
+    "hit on host>,hit on storage>,missed pages by cause<,"                     \
+    "time to first token ms>,end to end ms>,generated tokens>,home rank>,"     \
+    "preempted>,digest<"
+
+static pl_status_t print_table(const pl_record_t *records, int32_t n,
+                               const int64_t *digests,
+                               const pl_fleet_file_t *fleet)
+{
+    bool is_alone = fleet->n == 0;
+    pl_table_t *table =
+        pl_table_open(is_alone ? TITLES : TITLES ",prefilled on<,decoded on<");
     pl_status_t status;
 
     for (int32_t i = 0; i < n; i++) {
         add_row(table, i, &records[i], digests[i]);
+        if (!is_alone) {
+            instance_cell(table, fleet, fleet->prefill.items[i]);
+            instance_cell(table, fleet, fleet->decode.items[i]);
+        }
     }
     status = pl_table_print(table, stdout);
     pl_table_close(table);
@@ -93,7 +114,8 @@ static pl_status_t print_table(const pl_record_t *records, int32_t n,
 /* ---- for programs ---- */
 
 static pl_status_t print_json(const pl_record_t *records, int32_t n,
-                              const int64_t *digests)
+                              const int64_t *digests,
+                              const pl_fleet_file_t *fleet)
 {
     json_object *object = json_object_new_object();
     json_object *array  = json_object_new_array();
@@ -105,6 +127,11 @@ static pl_status_t print_json(const pl_record_t *records, int32_t n,
         pl_json_text(request, "state", state_of(&records[i]));
         pl_inspect_record_json(request, &records[i]);
         pl_json_digest(request, "digest", (uint64_t)digests[i]);
+        if (fleet->n > 0) {
+            pl_json_integer(request, "prefill_instance",
+                            fleet->prefill.items[i]);
+            pl_json_integer(request, "decode_instance", fleet->decode.items[i]);
+        }
         json_object_array_add(array, request);
     }
     json_object_object_add(object, "requests", array);
@@ -114,6 +141,7 @@ static pl_status_t print_json(const pl_record_t *records, int32_t n,
 pl_status_t pl_inspect_requests(const pl_inspect_t *inspect)
 {
     pl_snapshot_column_t digests = {0};
+    pl_fleet_file_t fleet        = {0};
     pl_record_t *records         = NULL;
     int32_t n                    = 0;
     pl_status_t status;
@@ -122,9 +150,13 @@ pl_status_t pl_inspect_requests(const pl_inspect_t *inspect)
     status = pl_snapshot_read(inspect->snapshot, "/requests/digest",
                               PL_ITEM_U64, (size_t)n, 0, &digests);
     if (status == PL_OK) {
-        status = inspect->json ? print_json(records, n, digests.items)
-                               : print_table(records, n, digests.items);
+        status = pl_fleet_read(inspect->snapshot, n, &fleet);
     }
+    if (status == PL_OK) {
+        status = inspect->json ? print_json(records, n, digests.items, &fleet)
+                               : print_table(records, n, digests.items, &fleet);
+    }
+    pl_fleet_file_free(&fleet);
     pl_snapshot_column_free(&digests);
     free(records);
     return status;

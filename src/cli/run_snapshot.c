@@ -108,6 +108,12 @@ static void fill_about(const pl_run_snapshot_t *snapshot, sheet_t *sheet)
         snapshot->computation == NULL ? "" : snapshot->computation};
 }
 
+/* Instances are of `sim` alone. */
+static uint32_t verbs_of(const pl_run_snapshot_t *snapshot)
+{
+    return snapshot->fleet != NULL ? PL_VERB_RUN | PL_VERB_SIM : PL_VERB_RUN;
+}
+
 /* `sheet` is zeroed, and the caller's to free (its options). */
 static pl_status_t fill_input(const pl_run_snapshot_t *snapshot, int rank,
                               const pl_engine_t *engine,
@@ -116,10 +122,11 @@ static pl_status_t fill_input(const pl_run_snapshot_t *snapshot, int rank,
 {
     bool has_bytes = results->tokens != NULL;
 
-    *input =
-        (pl_snapshot_input_t){.engine = engine, .log = snapshot->logs[rank]};
+    *input = (pl_snapshot_input_t){.engine = engine,
+                                   .fleet  = snapshot->fleet,
+                                   .log    = snapshot->logs[rank]};
     fill_about(snapshot, sheet);
-    PL_TRY(pl_option_effective(pl_options_table(), PL_VERB_RUN,
+    PL_TRY(pl_option_effective(pl_options_table(), verbs_of(snapshot),
                                &snapshot->cli->options, &sheet->options,
                                &input->n_options));
     input->options       = sheet->options;
@@ -137,12 +144,15 @@ static pl_status_t fill_input(const pl_run_snapshot_t *snapshot, int rank,
     input->steps         = results->steps;
     input->data_counters = sheet->counters;
     input->n_data_counters =
-        list_counters(&results->counters, &sheet->names, sheet->counters);
+        snapshot->fleet != NULL
+            ? 0 /* nobody has moved anything */
+            : list_counters(&results->counters, &sheet->names, sheet->counters);
     input->timing   = sheet->timing;
     input->n_timing = list_timing(snapshot, sheet->timing);
     input->about    = sheet->about;
     input->n_about  = N_ABOUT;
-    input->files    = snapshot->files->ranks[rank];
+    input->files =
+        snapshot->files == NULL ? NULL : snapshot->files->ranks[rank];
     return PL_OK;
 }
 

@@ -17,13 +17,14 @@
 typedef struct pl_run_snapshot {
     const pl_cli_t *cli;
     const char *command;
-    const pl_run_files_t *files;
-    pl_event_log_t *const *logs; /* by rank */
-    const int32_t *shared;       /* on rank 0; engine/sharing.h */
-    const char *requests;        /* on rank 0: their hash (run_prior.h) */
-    const char *computation;     /* on rank 0: as in pl_run_work_t */
-    const char *storage;         /* on rank 0: folder of the tier, or NULL */
-    int64_t started_pages;       /* that the tier held when the run began */
+    const pl_run_files_t *files;      /* NULL: the plain way to the disk */
+    const pl_snapshot_fleet_t *fleet; /* NULL: of one engine */
+    pl_event_log_t *const *logs;      /* by rank */
+    const int32_t *shared;            /* on rank 0; engine/sharing.h */
+    const char *requests;             /* on rank 0: their hash (run_prior.h) */
+    const char *computation;          /* on rank 0: as in pl_run_work_t */
+    const char *storage;   /* on rank 0: folder of the tier, or NULL */
+    int64_t started_pages; /* that the tier held when the run began */
     struct timespec started;
     const pl_run_clock_t *clock; /* rank 0's on rank 0; NULL: times of requests
                                     are not written, on no rank */

@@ -75,7 +75,7 @@ static void link_row(pl_table_t *table, const pl_outcome_t *outcome,
 {
     int64_t bytes = outcome->counters.link_bytes[link];
 
-    if ((outcome->fleet != NULL) && (link == PL_LINK_PD)) {
+    if ((outcome->usages != NULL) && (link == PL_LINK_PD)) {
         return; /* its own tables have what is between instances */
     }
     if (bytes > 0) {

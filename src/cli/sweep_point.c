@@ -317,14 +317,14 @@ static pl_status_t collect(void *context, const pl_outcome_t *outcome,
     PL_TRY(pl_detail_make(outcome, &metrics, &slo, &detail));
     PL_TRY(pl_covered_find(&trial->cli, outcome, &covered));
     object = json_object_new_object();
-    if (outcome->fleet == NULL) {
+    if (outcome->usages == NULL) {
         pl_json_integer(object, "gpus", config->n_prefill + config->n_decode);
     }
     pl_report_json(object, &metrics);
     add_broken(object, outcome, &slo);
     pl_detail_json(object, &trial->cli, outcome, &metrics, &detail);
     pl_caches_json(object, &outcome->caches);
-    if (outcome->fleet == NULL) {
+    if (outcome->usages == NULL) {
         pl_summary_counts_json(object, outcome, results);
     } else {
         pl_counters_json(object, &outcome->counters);

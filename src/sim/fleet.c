@@ -305,21 +305,42 @@ pl_fleet_usage_t pl_fleet_usage(const pl_fleet_t *fleet, int32_t instance)
     return usage;
 }
 
+static void add_waits(const pl_fleet_usage_t *usage, bool prefills,
+                      pl_fleet_waits_t *waits)
+{
+    if (prefills) {
+        waits->for_prefill_ns += usage->waiting_ns - usage->refused_ns;
+        waits->for_decode_ns += usage->refused_ns;
+    } else {
+        waits->for_batch_ns += usage->waiting_ns;
+    }
+}
+
 pl_fleet_waits_t pl_fleet_waits(const pl_fleet_t *fleet)
 {
     pl_fleet_waits_t waits = {.for_transfer_ns = fleet->transfer_ns};
 
     for (int32_t i = 0; i < fleet->n_instances; i++) {
-        const pl_fleet_usage_t *usage = &fleet->instances[i].usage;
-
-        if (i < fleet->params.n_prefill) {
-            waits.for_prefill_ns += usage->waiting_ns - usage->refused_ns;
-            waits.for_decode_ns += usage->refused_ns;
-        } else {
-            waits.for_batch_ns += usage->waiting_ns;
-        }
+        add_waits(&fleet->instances[i].usage, i < fleet->params.n_prefill,
+                  &waits);
     }
     return waits;
+}
+
+pl_fleet_waits_t pl_fleet_waits_of(const pl_fleet_usage_t *usages, int32_t n,
+                                   int32_t n_prefill, int64_t transfer_ns)
+{
+    pl_fleet_waits_t waits = {.for_transfer_ns = transfer_ns};
+
+    for (int32_t i = 0; i < n; i++) {
+        add_waits(&usages[i], i < n_prefill, &waits);
+    }
+    return waits;
+}
+
+int32_t pl_fleet_waiting(const pl_fleet_t *fleet, int32_t instance)
+{
+    return (int32_t)fleet->instances[instance].n_waiting;
 }
 
 const pl_fleet_record_t *pl_fleet_records(const pl_fleet_t *fleet)

@@ -136,6 +136,11 @@ int32_t pl_fleet_n_instances(const pl_fleet_t *fleet);
 const pl_engine_t *pl_fleet_engine(const pl_fleet_t *fleet, int32_t instance);
 pl_fleet_usage_t pl_fleet_usage(const pl_fleet_t *fleet, int32_t instance);
 pl_fleet_waits_t pl_fleet_waits(const pl_fleet_t *fleet);
+/* The same of what is known of instances; transfer_ns: of all requests. */
+pl_fleet_waits_t pl_fleet_waits_of(const pl_fleet_usage_t *usages, int32_t n,
+                                   int32_t n_prefill, int64_t transfer_ns);
+/* Requests that wait at an instance now. */
+int32_t pl_fleet_waiting(const pl_fleet_t *fleet, int32_t instance);
 
 /* [n requests of the source], borrowed. */
 const pl_fleet_record_t *pl_fleet_records(const pl_fleet_t *fleet);

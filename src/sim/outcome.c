@@ -120,10 +120,15 @@ pl_status_t pl_outcome_of_fleet(const pl_fleet_t *fleet, int32_t n_requests,
     for (int32_t i = 0; i < n_requests; i++) {
         outcome_p->records[i] = records[i].record;
     }
+    outcome_p->usages = malloc((size_t)n * sizeof(*outcome_p->usages));
+    if (outcome_p->usages == NULL) {
+        return PL_ERR_MEMORY;
+    }
     for (int32_t i = 0; i < n; i++) {
         outcome_p->engines[i] = pl_fleet_engine(fleet, i);
+        outcome_p->usages[i]  = pl_fleet_usage(fleet, i);
     }
-    outcome_p->fleet = fleet;
+    outcome_p->waits = pl_fleet_waits(fleet);
     add_engines(outcome_p);
     return PL_OK;
 }
@@ -132,5 +137,6 @@ void pl_outcome_free(pl_outcome_t *outcome)
 {
     free(outcome->records);
     free((void *)outcome->engines);
+    free(outcome->usages);
     *outcome = (pl_outcome_t){0};
 }

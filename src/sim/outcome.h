@@ -17,7 +17,10 @@ typedef struct pl_outcome {
     const pl_engine_t **engines; /* [n_engines] the array is owned; those that
                                     prefill come first */
     int32_t n_engines, n_prefill;
-    const pl_fleet_t *fleet;       /* borrowed; NULL: it was one engine */
+    /* Of a fleet: [n_engines], owned, and of all of them; NULL: it was one
+     * engine. */
+    pl_fleet_usage_t *usages;
+    pl_fleet_waits_t waits;
     pl_engine_counters_t counters; /* of all engines; those by rank are 0 */
     pl_hicache_counters_t caches;  /* of those that prefill */
 } pl_outcome_t;
@@ -26,7 +29,8 @@ typedef struct pl_outcome {
  * PL_ERR_MEMORY. */
 PL_MUST_CHECK pl_status_t pl_outcome_of_engine(const pl_engine_t *engine,
                                                pl_outcome_t *outcome_p);
-/* The same of the instances of a fleet that has run. */
+/* The same of the instances of a fleet that has run, whose engines are
+ * borrowed. */
 PL_MUST_CHECK pl_status_t pl_outcome_of_fleet(const pl_fleet_t *fleet,
                                               int32_t n_requests,
                                               int32_t n_prefill,

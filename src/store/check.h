@@ -50,14 +50,15 @@ typedef struct pl_check_report {
         char first[200]; /* where the first is, in words */
     } found[PL_CHECK_KINDS];
     bool is_snapshot;
-    bool is_sweep;    /* the file of one; it has no pages */
-    int64_t points;   /* of a sweep */
-    int64_t pages;    /* that are named: by the index, or by the tree */
-    int64_t good;     /* of them, proven good with all that they need; of a
-                         snapshot: those that nothing was found about */
-    int64_t behind;   /* of a tier: not good for a page before them alone */
-    int64_t bytes;    /* read */
-    bool is_repaired; /* what was found is no more */
+    bool is_sweep;     /* the file of one; it has no pages */
+    int64_t points;    /* of a sweep */
+    int64_t instances; /* of a snapshot of several; it has no pages */
+    int64_t pages;     /* that are named: by the index, or by the tree */
+    int64_t good;      /* of them, proven good with all that they need; of a
+                          snapshot: those that nothing was found about */
+    int64_t behind;    /* of a tier: not good for a page before them alone */
+    int64_t bytes;     /* read */
+    bool is_repaired;  /* what was found is no more */
 } pl_check_report_t;
 
 /* How many findings there are in all. */

@@ -3,12 +3,14 @@
  *   check_tier.c      index and segments of a tier
  *   check_repair.c    keeping what is good
  *   check_snapshot.c  files: tables of a snapshot, or of a sweep
+ *   check_fleet.c     tables of a snapshot of several instances
  */
 #ifndef PL_STORE_CHECK_INTERNAL_H
 #define PL_STORE_CHECK_INTERNAL_H
 
 #include "base/text.h"
 #include "store/check.h"
+#include "store/reader.h"
 #include "store/tier_folder.h"
 #include "store/tier_internal.h"
 
@@ -45,5 +47,8 @@ PL_MUST_CHECK pl_status_t pl_check_repair(pl_check_tier_t *check);
 
 PL_MUST_CHECK pl_status_t pl_check_file(const char *path, const pl_log_t *log,
                                         pl_check_report_t *report);
+
+PL_MUST_CHECK pl_status_t pl_check_fleet(const pl_snapshot_t *snapshot,
+                                         pl_check_report_t *report);
 
 #endif /* PL_STORE_CHECK_INTERNAL_H */

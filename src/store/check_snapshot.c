@@ -494,6 +494,9 @@ static pl_status_t check_group(check_t *check, const char *path, int depth)
 
 static pl_status_t check_tables(check_t *check)
 {
+    if (pl_snapshot_has(check->snapshot, "/instances")) {
+        return pl_check_fleet(check->snapshot, check->report);
+    }
     PL_TRY(read_layout(check));
     PL_TRY(read_nodes(check));
     for (size_t i = 0; i < check->n; i++) {

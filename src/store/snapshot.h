@@ -27,7 +27,7 @@
 
 #define PL_SNAPSHOT_FORMAT "pagelane-snapshot"
 #define PL_SNAPSHOT_MAJOR  1
-#define PL_SNAPSHOT_MINOR  0
+#define PL_SNAPSHOT_MINOR  1
 
 /* Names become attribute names: [a-z][a-z0-9_]*, '-' turns into '_'. */
 typedef struct pl_snapshot_number {
@@ -40,11 +40,35 @@ typedef struct pl_snapshot_text {
     const char *value;
 } pl_snapshot_text_t;
 
+/* A number of each instance: a column of /instances. */
+typedef struct pl_snapshot_measure {
+    const char *name, *unit, *description;
+    const int64_t *values; /* [instances] */
+} pl_snapshot_measure_t;
+
+/* Several engines that had the requests of one trace (sim/fleet.h).  What an
+ * engine has for itself, its tree and its events, the file does not have. */
+typedef struct pl_snapshot_fleet {
+    const pl_engine_t *const *engines; /* [n] those that prefill come first */
+    int32_t n, n_prefill;
+    /* By request: what became of it, and the instances that had it last, as
+     * they are numbered here; -1: none. */
+    const pl_record_t *records;
+    const int32_t *prefill, *decode;
+    const pl_engine_counters_t *counters; /* of all engines */
+    const pl_hicache_counters_t *caches;  /* of those that prefill */
+    const pl_snapshot_measure_t *measures;
+    size_t n_measures;
+    int64_t transfer_wait_ns; /* of all requests: docs/schema.md */
+} pl_snapshot_fleet_t;
+
 /* Everything is borrowed for the call and, but for the last seven, the
  * same on all ranks.  Of what is about times and `about` rank 0's is written.
  * Under comm local the ranks besides 0 write nothing: their log may be NULL. */
 typedef struct pl_snapshot_input {
     const pl_engine_t *engine;
+    const pl_snapshot_fleet_t *fleet; /* NULL: that engine alone; else it is
+                                         the first of these */
     pl_event_log_t *log; /* events, if it keeps them, and lanes over time */
 
     const pl_option_pair_t *options; /* the recorded ones */

@@ -43,26 +43,28 @@ static void add_root(const pl_snapshot_input_t *input, pl_content_t *content)
     add_storage_tier(input, content);
 }
 
-static void add_layout(const pl_engine_t *engine, pl_content_t *content)
+static void add_layout(const pl_snapshot_input_t *input, pl_content_t *content)
 {
+    const pl_engine_t *engine        = input->engine;
     const pl_engine_config_t *config = pl_engine_config(engine);
-    bool apart                       = config->n_decode > 0;
+    pl_snapshot_shape_t shape        = pl_snapshot_shape(input);
     char ownership[PL_OWNERSHIP_TEXT_BYTES];
     const struct {
         const char *name;
         int64_t value;
     } facts[] = {
-        {"n_lanes", pl_engine_lanes(engine)},
-        {"n_decode_ranks", config->n_decode},
-        {"n_homes", apart ? config->n_decode : config->n_prefill},
-        {"first_home", apart ? config->n_prefill : 0},
+        {"n_lanes", shape.n_lanes},
+        {"n_decode_ranks", shape.n_decode},
+        {"n_homes", shape.n_homes},
+        {"first_home", shape.first_home},
         {"page_tokens", config->page_tokens},
         {"chunk_tokens", config->chunk_tokens},
         {"page_bytes", config->page_bytes},
         {"device_pages", pl_engine_device_pages(engine)},
         {"host_pages", pl_engine_host_pages(engine)},
-        {"decode_pages", pl_engine_decode_pages(engine)},
-        {"decode_host_pages", config->decode_host_pages},
+        {"decode_pages", pl_engine_decode_pages(shape.decodes)},
+        {"decode_host_pages",
+         pl_engine_config(shape.decodes)->decode_host_pages},
         {"device_reserved", 1},
         {"host_reserved", 0},
         {"decode_reserved", 1},
@@ -141,7 +143,7 @@ static void *add_request_column(pl_content_t *content, const char *name,
 static void count_skipped(const pl_snapshot_input_t *input, int32_t *generated)
 {
     for (size_t i = 0; i < requests_of(input); i++) {
-        if (pl_engine_record(input->engine, (int32_t)i)->skipped &&
+        if (pl_snapshot_record(input, i)->skipped &&
             (input->tokens_offset != NULL)) {
             generated[i] = (int32_t)(input->tokens_offset[i + 1] -
                                      input->tokens_offset[i]);
@@ -161,8 +163,7 @@ static void add_fields(const pl_snapshot_input_t *input, pl_content_t *content)
                                field->unit, field->description);
 
         for (size_t i = 0; (column != NULL) && (i < n); i++) {
-            const char *record =
-                (const char *)pl_engine_record(input->engine, (int32_t)i);
+            const char *record = (const char *)pl_snapshot_record(input, i);
 
             memcpy(column + i * bytes, record + field->offset, bytes);
         }
@@ -188,8 +189,7 @@ static void add_misses(const pl_snapshot_input_t *input, pl_content_t *content)
             "pages of the prompt computed for this cause; docs/schema.md");
 
         for (size_t i = 0; (column != NULL) && (i < n); i++) {
-            column[i] =
-                pl_engine_record(input->engine, (int32_t)i)->miss_pages[cause];
+            column[i] = pl_snapshot_record(input, i)->miss_pages[cause];
         }
     }
 }
@@ -262,17 +262,17 @@ static void add_requests(const pl_snapshot_input_t *input,
     failed = add_request_column(content, "failed", PL_ITEM_U8, n, NULL, "1",
                                 "1: recorded as failed");
     for (size_t i = 0; (failed != NULL) && (i < n); i++) {
-        failed[i] = pl_engine_record(input->engine, (int32_t)i)->failed ? 1 : 0;
+        failed[i] = pl_snapshot_record(input, i)->failed ? 1 : 0;
     }
     skipped = add_request_column(content, "skipped", PL_ITEM_U8, n, NULL, "1",
                                  "1: finished before this run");
     for (size_t i = 0; (skipped != NULL) && (i < n); i++) {
-        skipped[i] =
-            pl_engine_record(input->engine, (int32_t)i)->skipped ? 1 : 0;
+        skipped[i] = pl_snapshot_record(input, i)->skipped ? 1 : 0;
     }
     (void)add_request_column(content, "digest", PL_ITEM_U64, n, input->digests,
                              "1", "digest of the prompt rows decode received");
     add_shared(input, content);
+    pl_snapshot_add_placed(input, content);
     add_tokens(input, content);
 }
 
@@ -297,11 +297,10 @@ static void add_lane_column(pl_content_t *content, const char *path,
 
 static void add_lanes(const pl_snapshot_input_t *input, pl_content_t *content)
 {
-    const pl_engine_config_t *config = pl_engine_config(input->engine);
-    pl_lane_history_t lanes          = {0};
-    size_t n_lanes                   = (size_t)pl_engine_lanes(input->engine);
-    size_t n_homes =
-        (size_t)(config->n_decode > 0 ? config->n_decode : config->n_prefill);
+    pl_snapshot_shape_t shape = pl_snapshot_shape(input);
+    pl_lane_history_t lanes   = {0};
+    size_t n_lanes            = (size_t)shape.n_lanes;
+    size_t n_homes            = (size_t)shape.n_homes;
 
     if (input->log != NULL) {
         lanes = pl_event_log_lanes(input->log);
@@ -327,6 +326,7 @@ static void add_lanes(const pl_snapshot_input_t *input, pl_content_t *content)
                     lanes.running, "1", "requests that decode");
     add_lane_column(content, "/lanes/waiting", PL_ITEM_I32, lanes.n, 1, NULL,
                     lanes.waiting, "1", "requests that wait for admission");
+    pl_snapshot_add_instance_lanes(&lanes, content);
 }
 
 /* ---- events ---- */
@@ -496,7 +496,7 @@ static void add_events(const pl_snapshot_input_t *input, pl_content_t *content)
 
 /* ---- counters and timing ---- */
 
-static void add_engine_counters(const pl_engine_t *engine,
+static void add_engine_counters(const pl_engine_counters_t *c,
                                 pl_content_t *content)
 {
     static const char *const LINKS[PL_LINKS] = {
@@ -507,7 +507,6 @@ static void add_engine_counters(const pl_engine_t *engine,
         [PL_LINK_STORE]   = "link_bytes_store",
         [PL_LINK_FETCH]   = "link_bytes_fetch",
     };
-    const pl_engine_counters_t *c = pl_engine_counters(engine);
     const struct {
         const char *name;
         int64_t value;
@@ -552,10 +551,9 @@ static void add_engine_counters(const pl_engine_t *engine,
     }
 }
 
-static void add_cache_counters(const pl_engine_t *engine, pl_content_t *content)
+static void add_cache_counters(const pl_hicache_counters_t *c,
+                               pl_content_t *content)
 {
-    const pl_hicache_counters_t *c =
-        pl_hicache_counters(pl_engine_cache(engine));
     const struct {
         const char *name;
         int64_t value;
@@ -629,9 +627,16 @@ static void add_storage_counters(const pl_engine_t *engine,
 static void add_counters(const pl_snapshot_input_t *input,
                          pl_content_t *content)
 {
+    const pl_snapshot_fleet_t *fleet = input->fleet;
+    const pl_engine_t *engine        = input->engine;
+
     pl_content_group(content, "/counters");
-    add_engine_counters(input->engine, content);
-    add_cache_counters(input->engine, content);
+    add_engine_counters(
+        fleet != NULL ? fleet->counters : pl_engine_counters(engine), content);
+    add_cache_counters(fleet != NULL
+                           ? fleet->caches
+                           : pl_hicache_counters(pl_engine_cache(engine)),
+                       content);
     add_storage_counters(input->engine, content);
     pl_content_group(content, "/counters/data");
     for (size_t i = 0; i < input->n_data_counters; i++) {
@@ -695,10 +700,13 @@ pl_status_t pl_snapshot_content_of(const pl_snapshot_input_t *input,
     pl_status_t status;
 
     add_root(input, content);
-    add_layout(input->engine, content);
+    add_layout(input, content);
     add_requests(input, content);
+    pl_snapshot_add_instances(input, content);
     add_lanes(input, content);
-    pl_snapshot_add_cache(input->engine, tree, content);
+    if (input->fleet == NULL) {
+        pl_snapshot_add_cache(input->engine, tree, content);
+    }
     add_counters(input, content);
     add_events(input, content);
     add_timing(input, content);

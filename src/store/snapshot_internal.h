@@ -1,6 +1,7 @@
 /* store/snapshot_internal.h - the parts of store/snapshot.h:
  *   snapshot_content.c  what stands in the file: requests, lanes, events, ...
  *   snapshot_cache.c    the same for /hicache
+ *   snapshot_fleet.c    what several instances have
  *   pack.c              columns, shuffled and deflated
  *   image.c, seal.c     the file in memory; is it whole?
  *   h5.c                HDF5 calls with our statuses
@@ -25,6 +26,26 @@ PL_MUST_CHECK pl_status_t pl_snapshot_content(const pl_snapshot_input_t *input,
 PL_MUST_CHECK pl_status_t
 pl_snapshot_content_of(const pl_snapshot_input_t *input, const pl_tree_t *tree,
                        const pl_log_t *log, pl_content_t *content);
+
+/* ---- snapshot_fleet.c ---- */
+
+const pl_record_t *pl_snapshot_record(const pl_snapshot_input_t *input,
+                                      size_t i);
+
+typedef struct pl_snapshot_shape {
+    const pl_engine_t *decodes; /* an engine that has homes */
+    int64_t n_lanes, n_homes;   /* of all engines */
+    int64_t n_decode, first_home;
+} pl_snapshot_shape_t;
+pl_snapshot_shape_t pl_snapshot_shape(const pl_snapshot_input_t *input);
+
+/* Of several instances: columns of /requests, /instances, columns of /lanes. */
+void pl_snapshot_add_placed(const pl_snapshot_input_t *input,
+                            pl_content_t *content);
+void pl_snapshot_add_instances(const pl_snapshot_input_t *input,
+                               pl_content_t *content);
+void pl_snapshot_add_instance_lanes(const pl_lane_history_t *lanes,
+                                    pl_content_t *content);
 
 /* /hicache of it. */
 void pl_snapshot_add_cache(const pl_engine_t *engine, const pl_tree_t *tree,

@@ -21,7 +21,9 @@ check --decode 1x8 --decode-ranks 8
 check --prefill 2x8 --decode 1x8 --pd-link 50
 check --prefill 2x8 --decode 1x8 --pd-link 0.1MB/s
 check --prefill 2x8 --router nearest
-check --prefill 2x8 --snapshot a.h5
+check --prefill 2x8 --snapshot a.h5 --snapshot-every 10req
+check --prefill 2x8 --snapshot a.h5 --events ring:9
+check --prefill 2x8 --snapshot no/a.h5
 check --prefill 2x8 --inject copy=fail
 check --prefill 2x8 --explore 2
 check --prefill 2x8 --storage-pages 100

@@ -14,6 +14,11 @@ import h5py
 
 LINE = re.compile(r"^( *)(\\--|\+--) (\(?)([\w<>]+)\)?(?:: (\w+)((?:\[[^\]]*\])+))?"
                   r"(?: \{(\S+)\})?")
+# Optional, but for files of several instances, or of one engine.
+OF_SEVERAL = {"/instances", "/requests/prefill_instance",
+              "/requests/decode_instance", "/lanes/instance_running",
+              "/lanes/instance_waiting", "/lanes/instance_busy_ns"}
+OF_ONE = {"/hicache", "/events"}
 DRAWN_ONCE = {"unit", "description", "DIMENSION_LABELS", "xxh3_64"}
 
 
@@ -110,6 +115,13 @@ def compare(path, drawn, optional, kinds):
             texts = [t.decode() for t in file["events/kinds"][:]]
             if texts != kinds:
                 yield_error(f"kinds are {texts}, in the document {kinds}")
+    if "/instances" in found:  # or it is of one engine
+        required, barred = OF_SEVERAL, OF_ONE
+    else:
+        required, barred = {"/hicache"}, OF_SEVERAL
+    for name in found.keys() & barred:
+        yield_error(f"{path}: {name} should not be there")
+    optional = optional - required
     seen = set()
     for name, shape in found.items():
         other = drawn_as(name, shape, drawn)

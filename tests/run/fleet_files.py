@@ -1,0 +1,383 @@
+#!/usr/bin/python3
+"""`pagelane sim --prefill --decode --snapshot`: a file of several instances.
+
+It says what the simulation said: numbers are computed anew from its columns
+with h5py, for shapes and options that are drawn; one instance alone has the
+requests and counters of one engine; what it has not is told.
+"""
+import itertools
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "support"))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "unit", "store"))
+import h5py  # noqa: E402
+import numpy as np  # noqa: E402
+import pagelane_run as pl  # noqa: E402
+import test_schema  # noqa: E402
+
+SAME = os.path.join(os.path.dirname(HERE), "unit", "store", "same.sh")
+GLM = ("--hardware", "H200", "--model", "GLM-5.2", "--kv-dtype", "fp8",
+       "--ep", 32)
+TRACE = ("--trace", pl.SLICE, "--log-level", "error", "--block-tokens", 64)
+# Evictions, and hits in both tiers.
+TIERS = (*TRACE, "--chunk", 512, "--device-pages", 250, "--host-pages", 600,
+         "--max-new", 16)
+# What an instance is told differently: it is woken, and it is placed.
+OTHERS = {"admitted_tick", "finished_tick", "prefill_instance",
+          "decode_instance"}
+
+
+class Case(pl.Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def sim(self, name, *args, status=0):
+        return self.run_program(*args, "--snapshot", self.path(name), "--json",
+                                verb="sim", status=status)
+
+    def near(self, a, b, name=None):
+        """Reals of --json have six digits."""
+        self.assertLessEqual(abs(a - b), 6e-7 + 1e-12 * abs(b), name)
+
+
+def shape_of(rng):
+    """--prefill and --decode, or prefill that decodes too."""
+    words = ["--prefill", f"{rng.randint(1, 4)}x{rng.choice((1, 2, 4))}"]
+    if rng.random() < 0.75:
+        homes = rng.choice((1, 2, 4))
+        words += ["--decode", f"{rng.randint(1, 3)}x4:dp{homes}",
+                  "--pd-link", rng.choice(("100MB/s", "5GB/s"))]
+    return words
+
+
+def options_of(rng):
+    words = [*shape_of(rng), "--router", rng.choice((
+        "round-robin", "random", "best-prefix", "least-loaded",
+        "prefix+load")), "--seed", rng.randrange(1000), "--chunk",
+        rng.choice((256, 512, 2048)), "--device-pages",
+        rng.choice((330, 500, "unlimited")), "--host-pages",
+        rng.choice((0, 300, 2000)), "--decode-pages",
+        rng.choice((330, 600, "unlimited")), "--max-new",
+        rng.choice((2, 16, 60)), "--limit", rng.choice((40, 90, 150)),
+        "--speedup", rng.choice((1, 5, 40)), "--max-batch",
+        rng.choice((2, 16)), "--decode-host-pages", rng.choice((0, 200))]
+    if rng.random() < 0.7:
+        words += ["--slo", rng.choice(("ttft:1s", "ttft:400ms,tpot:30ms",
+                                       "tpot:20ms,e2e:2s", "e2e:10min"))]
+    if rng.random() < 0.3:
+        words += ["--ownership", rng.choice(("round-robin", "replicated"))]
+    if rng.random() < 0.3:
+        words += GLM
+    return words
+
+
+def instances_of(path):
+    """Of the columns, what --json says of instances and sides."""
+    with h5py.File(path, "r") as file:
+        i = {k: v[...] for k, v in file["instances"].items()}
+        transfer = int(file["instances"].attrs["transfer_wait_ns"])
+        r = {k: file["requests"][k][...] for k in
+             ("arrival_ns", "finished_ns")}
+    ns = int(r["finished_ns"].max() - r["arrival_ns"][0])
+    homes = int(i["homes"].max())
+    each = [{
+        "side": "prefill" if i["prefills"][k] else "decode",
+        **{name: int(i[name][k]) for name in (
+            "requests", "prompt_tokens", "computed_tokens", "decode_steps",
+            "most_waiting", "refusals", "sent_bytes", "received_bytes")},
+        "batch": i["stepping_ns"][k] / (ns * homes),
+        **{f"{name}_utilization": i[f"{name}_ns"][k] / ns
+           for name in ("prefill", "decode", "link")},
+        "mean_wait_ms": i["waiting_ns"][k] / 1e6 / max(i["requests"][k], 1)}
+        for k in range(len(i["gpus"]))]
+    sides, n = {}, len(r["arrival_ns"])
+    for side, flag, tokens in (("prefill", "prefills", "computed_tokens"),
+                               ("decode", "decodes", "decode_steps")):
+        of = i[flag] == 1
+        sides[f"{side}_utilization"] = i[f"{side}_ns"][of].mean() / ns
+        sides[f"{side}_link_utilization"] = i["link_ns"][of].mean() / ns
+        sides[f"{side}_most_waiting"] = int(i["most_waiting"][of].max())
+        sides[f"{side}_imbalance"] = i[tokens][of].max() / max(
+            i[tokens][of].mean(), 1e-9)
+    prefills = i["prefills"] == 1
+    waits = {"prefill": (i["waiting_ns"] - i["refused_ns"])[prefills].sum(),
+             "home": i["refused_ns"][prefills].sum(), "transfer": transfer,
+             "batch": i["waiting_ns"][~prefills].sum()}
+    sides.update({f"mean_wait_{k}_ms": v / 1e6 / n for k, v in waits.items()})
+    sides["gpus"] = int(i["gpus"].sum())
+    sides["decode_homes"] = int(i["homes"].sum())
+    sides["decode_batch"] = i["stepping_ns"][i["decodes"] == 1].mean() / (
+        ns * homes)
+    return each, sides
+
+
+class Numbers(Case):
+    def test_drawn_fleets_say_what_sim_says(self):
+        seed = self.options.seed or random.randrange(1 << 30)
+        print("seed", seed, file=sys.stderr)
+        rng = random.Random(seed)
+        n_ran = 0
+        for _ in range(self.options.files):
+            options = options_of(rng)
+            run = pl.Run(self.program, *TRACE, *options, "--snapshot",
+                         self.path("a.h5"), "--json", verb="sim")
+            self.assertIn(run.status, (0, 4), run)  # 4: a pool is too small
+            if run.status == 0:
+                n_ran += 1
+                with self.subTest(seed=seed, options=options):
+                    self.check_file(self.path("a.h5"), run.json())
+        self.assertGreater(n_ran, self.options.files // 3)
+
+    def check_file(self, path, said):
+        want = pl.summary_of(pl.Snapshot(path))
+        each, sides = instances_of(path)
+        want.update(sides)
+        same = [k for k in want if want[k] is not None and k in said]
+        self.assertGreater(len(same), 60)
+        for name in same:
+            self.near(said[name], want[name], name)
+        self.assertEqual(len(said["instances"]), len(each))
+        for a, b in zip(said["instances"], each):
+            self.assertEqual(a.keys(), b.keys())
+            self.assertEqual(a["side"], b["side"])
+            for name in a.keys() - {"side"}:
+                self.near(a[name], b[name], name)
+        self.check_readers(path, said)
+        self.check_lanes(path)
+
+    def check_readers(self, path, said):
+        """`inspect` says the same; `check` finds nothing."""
+        shown = self.run_program(path, "--json", verb="inspect").json()
+        for name, value in {**shown, **shown["requests"]}.items():
+            if name in said:
+                self.assertEqual(value, said[name], name)
+        self.assertIn("limiting_part", shown)
+        self.assertIn("most_waiting", shown["instances"][0])
+        report = self.run_program(path, "--json", verb="check").json()
+        self.assertEqual((report["findings"], report["instances"]),
+                         (0, len(said["instances"])))
+
+    def check_lanes(self, path):
+        """Samples are of a run: time and work never fall, and nothing is held
+        or waited for in the end."""
+        with h5py.File(path, "r") as file:
+            lanes = {k: v[...].astype(np.int64)
+                     for k, v in file["lanes"].items()}
+            layout = {k: v for k, v in file["layout"].attrs.items()}
+            i = {k: v[...] for k, v in file["instances"].items()}
+            ticks = int(file["counters/engine"].attrs["ticks"])
+            last = int(file["requests/finished_ns"][...].max())
+        stride = max(1, lanes["tick"][1] - lanes["tick"][0])
+        self.assertEqual(set(lanes["tick"][:-1] % stride), {0})
+        self.assertEqual(lanes["tick"][-1], ticks - 1)
+        self.assertLessEqual(len(lanes["tick"]), 4096)
+        self.assertTrue((np.diff(lanes["time_ns"]) >= 0).all())
+        self.assertLessEqual(last, lanes["time_ns"][-1])
+        busy = lanes["instance_busy_ns"]
+        self.assertTrue((np.diff(busy, axis=0) >= 0).all())
+        self.assertEqual(busy[-1].tolist(),
+                         (i["prefill_ns"] + i["decode_ns"]).tolist())
+        for name in ("running", "waiting"):
+            self.assertEqual(lanes[name][-1], 0)
+            self.assertEqual(set(lanes[f"instance_{name}"][-1]), {0})
+        self.assertEqual(lanes["instance_running"].sum(axis=1).tolist(),
+                         lanes["running"].tolist())
+        self.assertTrue((lanes["instance_waiting"].max(axis=0) <=
+                         i["most_waiting"]).all())
+        for tier in ("decode", "decode_host"):
+            self.assertEqual(
+                set(lanes[f"{tier}_free"][-1]),
+                {layout[f"{tier}_pages"] - layout[f"{tier}_reserved"]})
+
+    def test_one_instance_is_the_engine(self):
+        """Requests and counters, but for those of ticks: it is woken."""
+        for more, c in itertools.product(((), GLM), (1, 8)):
+            with self.subTest(more=more, c=c):
+                self.sim("f.h5", *TIERS, *more, "--prefill", f"1x{c}")
+                self.sim("e.h5", *TIERS, *more, "--cp", c)
+                fleet = pl.Snapshot(self.path("f.h5"))
+                alone = pl.Snapshot(self.path("e.h5"))
+                self.assertEqual(fleet.requests.keys() - OTHERS,
+                                 alone.requests.keys() - OTHERS)
+                for name in fleet.requests.keys() - OTHERS:
+                    np.testing.assert_array_equal(
+                        fleet.requests[name], alone.requests[name], name)
+                for name in ("ticks", "idle_ticks"):
+                    del fleet.engine[name], alone.engine[name]
+                self.assertEqual(
+                    (fleet.layout, fleet.engine, fleet.cache, fleet.storage),
+                    (alone.layout, alone.engine, alone.cache, alone.storage))
+                self.assertEqual(fleet.data, {})
+
+    def test_very_many_lanes_have_fewer_samples(self):
+        self.sim("many.h5", *TRACE, "--prefill", "40x64", "--decode", "2x64",
+                 "--max-new", 60)
+        with h5py.File(self.path("many.h5"), "r") as file:
+            n = len(file["lanes/tick"])
+            ticks = int(file["counters/engine"].attrs["ticks"])
+        numbers = 2 * (40 * 64 + 2 * 64) + 3 * 42
+        self.assertGreater(ticks, 2 * n)
+        self.assertLessEqual(n, (1 << 22) // numbers)
+        self.assertGreater(2 * n, (1 << 22) // numbers)
+        self.run_program(self.path("many.h5"), verb="check")
+
+
+class Files(Case):
+    """One file that all of these look at."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.file = os.path.join(cls.folder.name, "a.h5")
+        cls.line = (*TIERS, "--pd", "3x2+2x4:dp2", "--slo", "ttft:1s")
+        run = pl.Run(cls.program, *cls.line, "--snapshot", cls.file, "--json",
+                     verb="sim")
+        assert run.status == 0, run
+        cls.said = run.json()
+
+    def test_the_tree_is_that_of_the_document(self):
+        with open(os.path.join(pl.ROOT, "docs", "schema.md"),
+                  encoding="ascii") as file:
+            text = file.read()
+        drawn, optional = test_schema.document(text)
+        self.sim("one.h5", *TRACE, "--cp", 2, "--limit", 5)
+        test_schema.errors.clear()
+        for path in (self.file, self.path("one.h5")):
+            kinds = [] if path == self.file else self.kinds(path)
+            test_schema.compare(path, drawn, optional, kinds)
+        self.assertEqual(test_schema.errors, [])
+        with h5py.File(self.file, "r") as file:
+            self.assertEqual(file.attrs["schema_version"].tolist(), [1, 1])
+
+    @staticmethod
+    def kinds(path):
+        with h5py.File(path, "r") as file:
+            return [t.decode() for t in file["events/kinds"][:]]
+
+    def test_the_same_line_writes_the_same(self):
+        run = self.sim("again.h5", *self.line)
+        self.assertEqual(run.json(), self.said)
+        done = subprocess.run(["bash", SAME, self.file, self.path("again.h5")],
+                              capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
+
+    def test_what_was_asked_for_stands_there(self):
+        config = pl.Snapshot(self.file).config
+        self.assertEqual(config["pd"], "3x2+2x4:dp2")
+        self.assertEqual((config["prefill"], config["events"],
+                          config["router"]), ("", "off", "prefix+load"))
+
+    def test_exports_are_the_columns(self):
+        for table, group in (("instances", "instances"),
+                             ("requests", "requests"), ("lanes", "lanes")):
+            rows = self.run_program(self.file, table, "--json",
+                                    verb="export").json()[table]
+            with h5py.File(self.file, "r") as file:
+                for name, column in file[group].items():
+                    if name in rows[0] and name != "digest" and \
+                            name != "tokens":
+                        self.assertEqual([r[name] for r in rows],
+                                         column[...].tolist(), name)
+            self.assertIn({"instances": "refused_ns",
+                           "requests": "decode_instance",
+                           "lanes": "instance_busy_ns"}[table], rows[0])
+            text = self.run_program(self.file, table, verb="export").stdout
+            self.assertEqual(text.count(b"\n"), len(rows) + 1)
+
+    def test_lanes_and_requests_name_instances(self):
+        lanes = self.run_program(self.file, "lanes", "--json",
+                                 verb="inspect").json()["lanes"]
+        with h5py.File(self.file, "r") as file:
+            free = {k: file[f"lanes/{k}_free"][-1].tolist()
+                    for k in ("device", "host", "decode")}
+        want = [(tier, i, lane, free[tier][2 * n + lane])
+                for tier, first in (("device", 0), ("host", 0), ("decode", 3))
+                for n, i in enumerate((0, 1, 2) if first == 0 else (3, 4))
+                for lane in (0, 1)]
+        self.assertEqual([(e["tier"], e["instance"], e["rank"],
+                           e["free_pages"]) for e in lanes][:len(want)], want)
+        text = self.run_program(self.file, "lanes", verb="inspect").stdout
+        self.assertRegex(text, rb"\nhost +prefill 2 +1 +600 ")
+        requests = self.run_program(self.file, "requests", "--json",
+                                    verb="inspect").json()["requests"]
+        with h5py.File(self.file, "r") as file:
+            for name in ("prefill_instance", "decode_instance", "home"):
+                self.assertEqual([r[name] for r in requests],
+                                 file["requests"][name][...].tolist())
+        for i, of in enumerate(self.said["instances"]):
+            name = f"{of['side']}_instance"
+            self.assertEqual(of["requests"],
+                             sum(r[name] == i for r in requests))
+        self.assertRegex(
+            self.run_program(self.file, "requests", verb="inspect").stdout,
+            rb"prefill [012] +decode [01]\n")
+
+    def test_compare(self):
+        self.sim("rr.h5", *self.line, "--router", "round-robin")
+        for limit, status in (("ttft.mean>+1000%", 0), ("ttft.mean<+1000%", 1)):
+            run = self.run_program(self.file, self.path("rr.h5"), "--fail-if",
+                                   limit, verb="compare", status=status)
+            self.assertRegex(run.stdout, rb"router +prefix\+load +round-robin")
+        self.run_program(self.file, "diff", self.path("rr.h5"), verb="inspect",
+                         status=1)
+        self.run_program(self.file, "diff", self.file, verb="inspect")
+
+    def test_what_it_has_not_is_told(self):
+        for words, verb in ((("nodes",), "inspect"), (("page", 3), "inspect"),
+                            (("why", 3), "inspect"), (("nodes",), "export"),
+                            (("events",), "export")):
+            run = self.run_program(self.file, *words, verb=verb, status=3)
+            self.assertEqual(run.stdout, b"")
+            self.assertEqual(run.stderr.count("\n"), 1)
+            self.assertIn(f"several instances have neither prefix trees nor "
+                          f"events in a file, so that `{words[0]}` has nothing "
+                          f"to read; simulate one of them with --cp",
+                          run.stderr)
+        run = self.run_program("--trace", pl.SLICE, "--validate", self.file,
+                               "--cp", 2, verb="sim", status=3)
+        self.assertEqual(run.stderr.count("\n"), 1, run)
+        self.sim("one.h5", *TRACE, "--cp", 2, "--limit", 5)
+        self.assertIn("/instances", self.run_program(
+            self.path("one.h5"), "instances", verb="export", status=3).stderr)
+
+    def test_a_file_that_contradicts_itself_is_found(self):
+        cases = {"instances/lanes": "lane_counts",
+                 "instances/decode_steps": "lane_counts",
+                 "instances/received_bytes": "lane_counts",
+                 "requests/prefill_instance": "owners_disagree",
+                 "requests/decode_instance": "owners_disagree",
+                 "lanes/decode_free": "lane_counts"}
+        for name, kind in cases.items():
+            with open(self.file, "rb") as file:
+                whole = file.read()
+            with open(self.path("bad.h5"), "wb") as file:
+                file.write(whole)
+            with h5py.File(self.path("bad.h5"), "r+") as file:
+                column = file[name]
+                values = column[...]
+                values.reshape(-1)[0] += 10 ** 5
+                column[...] = values
+                del column.attrs["xxh3_64"]
+            report = self.run_program(self.path("bad.h5"), "--json",
+                                      verb="check", status=1).json()
+            self.assertGreater(report["found"][kind]["count"], 0, name)
+
+
+if __name__ == "__main__":
+    def add_arguments(parser):
+        parser.add_argument("--seed", type=int, default=0)
+        parser.add_argument("--files", type=int, default=12)
+    pl.main(__doc__, add_arguments)
