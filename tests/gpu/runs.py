@@ -217,7 +217,8 @@ def main():
         must = os.environ.get("PAGELANE_REQUIRE_GPU") == "1"
         return 1 if must else pl.SKIPPED
     with tempfile.TemporaryDirectory() as scratch:
-        runner = Runner(program, scratch, ["--device", args.device], TIMEOUT_S)
+        runner = Runner(program, scratch, ["--device", args.device],
+                        TIMEOUT_S if args.device == "cuda" else pl.LIMIT_S)
         for name in args.names or [*models, "stamp"]:
             print(name, flush=True)
             if name == "stamp":

@@ -126,8 +126,14 @@ def environment(**more):
     return dict(kept, **more)
 
 
+# What a run says besides where it takes some seconds.
+SO_FAR = re.compile(r"^pagelane: .*\d+ of \d+ (request|point)s?, .* s so far.*\n",
+                    re.M)
+
+
 class Run:
-    """One run of the program that has ended."""
+    """One run of the program that has ended; without what it said of how far it
+    was, which is a matter of speed."""
 
     def __init__(self, program, *args, verb="run", timeout=LIMIT_S, launcher=(),
                  cwd=None, **variables):
@@ -135,7 +141,7 @@ class Run:
         done = subprocess.run(self.line, capture_output=True, timeout=timeout,
                               cwd=cwd, env=environment(**variables))
         self.status, self.stdout = done.returncode, done.stdout
-        self.stderr = done.stderr.decode(errors="replace")
+        self.stderr = SO_FAR.sub("", done.stderr.decode(errors="replace"))
 
     def json(self):
         return json.loads(self.stdout)
