@@ -20,6 +20,10 @@
 #include "sim/sweep.h"
 #include "store/file.h"
 
+/* Points of a rank that took less together are synced together: else the disk
+ * would take longer than points that take a millisecond. */
+#define SYNC_S 0.25
+
 enum {
     PROGRESS_S = 5,
     /* A rank that has nothing left waits for the others' last points, however
@@ -40,12 +44,12 @@ typedef struct sweep {
     bool is_ended;     /* all of them: they are those of the file */
     char *folder, *partial;
     char *identity; /* on rank 0 */
-    int lock; /* of partial, on rank 0; -1: none */
+    int lock;       /* of partial, on rank 0; -1: none */
     pl_sweep_lab_t *lab;
     pl_counter_t *counter;
     size_t n_out; /* points handed out, as far as this rank knows */
     int ticks;
-    struct timespec started, told;
+    struct timespec started, told, synced; /* synced 0: never */
 } sweep_t;
 
 static double seconds_since(const struct timespec *then)
@@ -257,6 +261,15 @@ static pl_status_t plan(sweep_t *sweep)
 
 /* ---- points ---- */
 
+static bool is_sync_due(sweep_t *sweep)
+{
+    if (seconds_since(&sweep->synced) < SYNC_S) {
+        return false;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &sweep->synced);
+    return true;
+}
+
 static pl_status_t do_point(sweep_t *sweep, size_t index)
 {
     const pl_cli_t *cli    = sweep->cli;
@@ -268,7 +281,7 @@ static pl_status_t do_point(sweep_t *sweep, size_t index)
     }
     if (status == PL_OK) {
         status = pl_sweep_journal_add(sweep->folder, cli->world.rank, index,
-                                      &point, &cli->log);
+                                      &point, is_sync_due(sweep), &cli->log);
     }
     pl_sweep_point_free(&point);
     return status;

@@ -2,9 +2,9 @@
  * at the end in one HDF5 file (docs/schema.md, "Sweep").
  *
  * The journal is a folder.  `grid` says what is swept, one `name = value` a
- * line; each rank adds a line for each of its points to a file of its own, and
- * a line is on the disk before the next point is begun.  A line that is not
- * whole (the end of a run that was killed) is as if it were not there.
+ * line; each rank adds a line for each of its points to a file of its own.  A
+ * line that is not whole (the end of a run that was killed) is as if it were
+ * not there.
  *
  *   rank 0:    pl_sweep_journal_open, pl_sweep_journal_read
  *   each rank: pl_sweep_journal_add, point by point
@@ -46,7 +46,7 @@ typedef struct pl_sweep_point {
     int32_t n_seeds;    /* that were run */
     int32_t rank;       /* that did it */
     int64_t wall_ns;    /* time of day that it took */
-    PL_ARRAY(pl_sweep_value_t) values;
+    PL_ARRAY(pl_sweep_value_t) values; /* ascending by name (strcmp) */
 } pl_sweep_point_t;
 
 /* Is it the unit of numbers that are reals elsewhere, in millionths (of ms, s,
@@ -74,10 +74,12 @@ PL_MUST_CHECK pl_status_t pl_sweep_journal_read(const char *folder,
                                                 size_t n_points,
                                                 const pl_log_t *log);
 
+/* `sync`: it is on the disk, with all that this rank added before.  Without, it
+ * outlives the process, but maybe not the machine. */
 PL_MUST_CHECK pl_status_t pl_sweep_journal_add(const char *folder, int rank,
                                                size_t index,
                                                const pl_sweep_point_t *point,
-                                               const pl_log_t *log);
+                                               bool sync, const pl_log_t *log);
 
 /* Has a point run whose line stands there?  Those that cannot be run cost
  * nothing.  false: there is no such folder. */

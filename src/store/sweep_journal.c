@@ -29,15 +29,18 @@ void pl_sweep_point_free(pl_sweep_point_t *point)
     *point = (pl_sweep_point_t){0};
 }
 
+static int is_named(const void *name, const void *value)
+{
+    return strcmp(name, ((const pl_sweep_value_t *)value)->name);
+}
+
 const pl_sweep_value_t *pl_sweep_find(const pl_sweep_point_t *point,
                                       const char *name)
 {
-    for (size_t i = 0; i < point->values.n; i++) {
-        if (strcmp(point->values.items[i].name, name) == 0) {
-            return &point->values.items[i];
-        }
-    }
-    return NULL;
+    return point->values.n == 0
+               ? NULL
+               : bsearch(name, point->values.items, point->values.n,
+                         sizeof(point->values.items[0]), is_named);
 }
 
 /* ---- files of the folder ---- */
@@ -135,9 +138,8 @@ pl_status_t pl_sweep_compare_grids(const char *where, const char *was,
         return PL_OK;
     }
     first_difference(was, is, text, sizeof(text));
-    pl_log(log, PL_LOG_ERROR,
-           "%s holds points of another sweep: it had %s; %s", where, text,
-           remedy);
+    pl_log(log, PL_LOG_ERROR, "%s holds points of another sweep: it had %s; %s",
+           where, text, remedy);
     return PL_ERR_INPUT;
 }
 
@@ -395,7 +397,7 @@ pl_status_t pl_sweep_journal_holds(const char *folder, const pl_log_t *log,
 /* ---- writing ---- */
 
 /* Behind what stands there; a newline first, where a line was cut off. */
-static int append(const char *path, const char *bytes, size_t n)
+static int append(const char *path, const char *bytes, size_t n, bool sync)
 {
     struct iovec pieces[2] = {{(void *)(uintptr_t) "\n", 1},
                               {(void *)(uintptr_t)bytes, n}};
@@ -417,7 +419,7 @@ static int append(const char *path, const char *bytes, size_t n)
         failed = pl_files_write(NULL, fd, cut ? pieces : pieces + 1,
                                 cut ? 2 : 1, (uint64_t)end);
     }
-    if (failed == 0) {
+    if ((failed == 0) && sync) {
         failed = pl_files_sync(NULL, fd);
     }
     if ((close(fd) != 0) && (failed == 0)) {
@@ -427,7 +429,7 @@ static int append(const char *path, const char *bytes, size_t n)
 }
 
 static pl_status_t add_line(const char *folder, int rank, const char *line,
-                            const pl_log_t *log)
+                            bool sync, const pl_log_t *log)
 {
     char name[32];
     char *path = NULL;
@@ -438,7 +440,7 @@ static pl_status_t add_line(const char *folder, int rank, const char *line,
     (void)snprintf(name, sizeof(name), "%s%05d", RANK, rank);
     PL_TRY(path_of(folder, name, log, &path));
     is_new = stat(path, &about) != 0;
-    failed = append(path, line, strlen(line));
+    failed = append(path, line, strlen(line), sync);
     if ((failed == 0) && is_new) {
         failed = pl_files_sync_folder(NULL, folder);
     }
@@ -450,7 +452,7 @@ static pl_status_t add_line(const char *folder, int rank, const char *line,
 }
 
 pl_status_t pl_sweep_journal_add(const char *folder, int rank, size_t index,
-                                 const pl_sweep_point_t *point,
+                                 const pl_sweep_point_t *point, bool sync,
                                  const pl_log_t *log)
 {
     pl_text_t body = {0};
@@ -470,7 +472,7 @@ pl_status_t pl_sweep_journal_add(const char *folder, int rank, size_t index,
     if (pl_text_take(&line, &whole) != PL_OK) {
         return no_memory(log, folder);
     }
-    status = add_line(folder, rank, whole, log);
+    status = add_line(folder, rank, whole, sync, log);
     free(whole);
     return status;
 }

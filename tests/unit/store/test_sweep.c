@@ -59,9 +59,9 @@ static void add(int rank, int i)
         value.mean = v == 0 ? i : (v == 1 ? INT64_MIN : INT64_MAX);
         ck_assert_int_eq(PL_ARRAY_PUSH(&point.values, value), PL_OK);
     }
-    ck_assert_int_eq(
-        pl_sweep_journal_add(journal, rank, (size_t)i, &point, &said.log),
-        PL_OK);
+    ck_assert_int_eq(pl_sweep_journal_add(journal, rank, (size_t)i, &point,
+                                          i % 2 == 0, &said.log),
+                     PL_OK);
     pl_sweep_point_free(&point);
 }
 
@@ -135,8 +135,8 @@ START_TEST(why_a_point_cannot_be_run_comes_back)
 
     begin();
     point.why = strdup("no room:\n  take --cp 8");
-    ck_assert_int_eq(pl_sweep_journal_add(journal, 0, 3, &point, &said.log),
-                     PL_OK);
+    ck_assert_int_eq(
+        pl_sweep_journal_add(journal, 0, 3, &point, true, &said.log), PL_OK);
     pl_sweep_point_free(&point);
     add(0, 4);
     read_all();
@@ -254,8 +254,9 @@ START_TEST(one_in_which_no_point_ran_is_made_anew)
     for (int resume = 0; resume < 2; resume++) {
         begin();
         append(0, "0123456789abcdef 0 0 1 0 7 0 cut off");
-        ck_assert_int_eq(pl_sweep_journal_add(journal, 1, 3, &point, &said.log),
-                         PL_OK);
+        ck_assert_int_eq(
+            pl_sweep_journal_add(journal, 1, 3, &point, true, &said.log),
+            PL_OK);
         ck_assert_int_eq(pl_sweep_journal_holds(journal, &said.log, &holds),
                          PL_OK);
         ck_assert(!holds);
