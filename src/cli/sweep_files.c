@@ -50,16 +50,27 @@ static bool hash_file(const char *path, uint64_t *hash_p)
     return (file != NULL) && (piece != NULL);
 }
 
-static void add_file(pl_text_t *text, const char *path)
+/* Of a model's folder a simulation reads the config.json. */
+static pl_status_t add_file(pl_text_t *text, const char *path)
 {
-    uint64_t hash = 0;
+    pl_text_t within = {0};
+    char *config     = NULL;
+    uint64_t hash    = 0;
 
     if (hash_file(path, &hash)) {
         pl_text_add(text, "file %s = %016" PRIx64 "\n", path, hash);
+        return PL_OK;
     }
+    pl_text_add(&within, "%s/config.json", path);
+    PL_TRY(pl_text_take(&within, &config));
+    if (hash_file(config, &hash)) {
+        pl_text_add(text, "file %s = %016" PRIx64 "\n", config, hash);
+    }
+    free(config);
+    return PL_OK;
 }
 
-static void add_axes(pl_text_t *text, const pl_grid_t *grid)
+static pl_status_t add_axes(pl_text_t *text, const pl_grid_t *grid)
 {
     size_t n              = 0;
     const pl_axis_t *axes = pl_grid_axes(grid, &n);
@@ -73,10 +84,11 @@ static void add_axes(pl_text_t *text, const pl_grid_t *grid)
         pl_text_add(text, "\n");
         for (size_t i = 0; i < axes[a].items.n; i++) {
             if (axes[a].option->kind == PL_OPTION_STRING) {
-                add_file(text, axes[a].items.items[i]);
+                PL_TRY(add_file(text, axes[a].items.items[i]));
             }
         }
     }
+    return PL_OK;
 }
 
 static pl_status_t add_others(pl_text_t *text, const pl_options_t *o)
@@ -94,7 +106,7 @@ static pl_status_t add_others(pl_text_t *text, const pl_options_t *o)
         }
     }
     for (size_t i = 0; i < o->merge.n; i++) {
-        add_file(text, o->merge.items[i]);
+        PL_TRY(add_file(text, o->merge.items[i]));
     }
     return PL_OK;
 }
@@ -106,8 +118,10 @@ pl_status_t pl_sweep_identity(const pl_cli_t *cli, char **text_p)
 
     pl_text_add(&text, "pagelane = %s %s\nrepeat = %" PRId64 "\n", pl_version(),
                 pl_version_commit(), cli->options.repeat);
-    add_axes(&text, cli->grid);
-    status = add_others(&text, &cli->options);
+    status = add_axes(&text, cli->grid);
+    if (status == PL_OK) {
+        status = add_others(&text, &cli->options);
+    }
     if (status != PL_OK) {
         pl_text_free(&text);
         return status;

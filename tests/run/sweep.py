@@ -466,6 +466,24 @@ class Killed(Sweep):
                                verb="sweep")
         self.assertIn("b.h5 is there, and is replaced", run.stderr)
 
+    def test_a_changed_file_is_another_sweep(self):
+        """One that an option names, or the config.json of a model's folder."""
+        model, trace = self.path("model"), self.path("t.jsonl")
+        os.mkdir(model)
+        config = os.path.join(model, "config.json")
+        shutil.copy(os.path.join(pl.ROOT, "examples", "glm-tiny",
+                                 "config.json"), config)
+        shutil.copy(pl.SLICE, trace)
+        args = ("--trace", trace, "--model", model, "--hardware", "H200",
+                "--kv-dtype", "bf16", "--ep", 1, "--limit", 3, "--cp", "1,2")
+        self.sweep(*args)
+        for path in (config, trace):
+            with open(path, "a", encoding="ascii") as file:
+                file.write("\n")
+            run = self.sweep(*args, "--resume", status=3)
+            self.assertIn(f"it had 'file {path} = ", run.stderr)
+            self.sweep(*args)
+
     def test_what_is_not_resumed(self):
         process = self.start(1)
         run = self.run_program(*self.args, verb="sweep", status=3)
