@@ -14,26 +14,40 @@ static bool is_same(const char *a, const struct stat *b)
            (about.st_ino == b->st_ino);
 }
 
+/* Does the verb read that file? */
+static bool is_read(const pl_cli_t *cli, const struct stat *about)
+{
+    const pl_options_t *o = &cli->options;
+    const char *files[]   = {o->trace,     o->validate, o->config,
+                             o->calibrate, o->hardware, o->model};
+    bool found            = false;
+
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        found |= (files[i] != NULL) && is_same(files[i], about);
+    }
+    for (size_t i = 0; i < cli->n_words; i++) {
+        found |= is_same(cli->words[i], about);
+    }
+    for (size_t i = 0; i < o->merge.n; i++) {
+        found |= is_same(o->merge.items[i], about);
+    }
+    return found;
+}
+
 pl_status_t pl_output_check(const pl_cli_t *cli, const char *option,
                             const char *path)
 {
-    const pl_option_strings_t *merge = &cli->options.merge;
     struct stat about;
-    bool is_read = false;
+    bool read;
 
     if (stat(path, &about) != 0) {
         return PL_OK; /* writing will tell */
     }
-    for (size_t i = 0; i < cli->n_words; i++) {
-        is_read |= is_same(cli->words[i], &about);
-    }
-    for (size_t i = 0; i < merge->n; i++) {
-        is_read |= is_same(merge->items[i], &about);
-    }
-    if (is_read || !S_ISREG(about.st_mode)) {
+    read = is_read(cli, &about);
+    if (read || !S_ISREG(about.st_mode)) {
         pl_log(&cli->log, PL_LOG_ERROR,
                "option --%s %s: it is %s; name another file", option, path,
-               is_read ? "read too" : "no regular file");
+               read ? "read too" : "no regular file");
         return PL_ERR_ARGUMENT;
     }
     return PL_OK;

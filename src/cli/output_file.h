@@ -11,13 +11,13 @@
 /* Writes a file's bytes; its status is handed on. */
 typedef pl_status_t (*pl_output_put_t)(void *context, FILE *file);
 
-/* What is read, the verb's words and what --merge names, must not be written
+/* What is read, the verb's words and what options name, must not be written
  * over, nor what is no file.  PL_ERR_ARGUMENT. */
 PL_MUST_CHECK pl_status_t pl_output_check(const pl_cli_t *cli,
                                           const char *option, const char *path);
 
-/* `put` into `path`, which must be a regular file or none, and none of the
- * verb's words; NULL: to stdout.  `option` names it in messages.  PL_OK,
+/* `put` into `path`, which must be a regular file or none, and none that is
+ * read; NULL: to stdout.  `option` names it in messages.  PL_OK,
  * PL_ERR_ARGUMENT, PL_ERR_MEMORY, PL_ERR_IO, or what `put` says. */
 PL_MUST_CHECK pl_status_t pl_output_write(const pl_cli_t *cli,
                                           const char *option, const char *path,

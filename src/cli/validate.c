@@ -238,36 +238,11 @@ static pl_status_t put_calibration(void *context, FILE *file)
     return pl_json_print(root, file);
 }
 
-/* ---- files ---- */
-
-enum { N_READ = 6 };
-
-/* `cli` with the files that are read as its words. */
-static void name_read(const pl_cli_t *cli, const char *words[N_READ],
-                      pl_cli_t *named)
-{
-    const pl_options_t *o    = &cli->options;
-    const char *read[N_READ] = {o->validate, o->trace, o->calibrate,
-                                o->hardware, o->model, o->config};
-
-    *named         = *cli;
-    named->n_words = 0;
-    named->words   = words;
-    for (size_t i = 0; i < N_READ; i++) {
-        if (read[i] != NULL) {
-            words[named->n_words++] = read[i];
-        }
-    }
-}
-
 static pl_status_t write_calibration(const validating_t *v, const pl_fit_t *fit)
 {
     calibration_t c = {v, fit};
-    const char *words[N_READ];
-    pl_cli_t cli;
 
-    name_read(&v->cli, words, &cli);
-    return pl_output_write(&cli, "fit", v->cli.options.fit, put_calibration,
+    return pl_output_write(&v->cli, "fit", v->cli.options.fit, put_calibration,
                            &c);
 }
 
@@ -275,16 +250,12 @@ static pl_status_t write_calibration(const validating_t *v, const pl_fit_t *fit)
 static pl_status_t check_outputs(const pl_cli_t *cli)
 {
     const pl_options_t *o = &cli->options;
-    const char *words[N_READ];
-    pl_cli_t named;
 
-    name_read(cli, words, &named);
     if (o->fit != NULL) {
-        PL_TRY(pl_output_check(&named, "fit", o->fit));
+        PL_TRY(pl_output_check(cli, "fit", o->fit));
     }
-    return o->snapshot == NULL
-               ? PL_OK
-               : pl_output_check(&named, "snapshot", o->snapshot);
+    return o->snapshot == NULL ? PL_OK
+                               : pl_output_check(cli, "snapshot", o->snapshot);
 }
 
 /* ---- all of it ---- */
