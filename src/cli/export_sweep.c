@@ -51,7 +51,8 @@ static void put_real(const row_t *row, const char *name, double value)
 static void put_metric(const row_t *row, const char *group,
                        const pl_sweep_metric_t *metric, bool half)
 {
-    if (!begin(row, group, metric->said, row->ran)) {
+    if (!begin(row, group, metric->said,
+               row->is_title || pl_sweep_has(row->table, metric, row->point))) {
         return;
     }
     if (pl_sweep_is_millionths(metric->unit)) {

@@ -111,6 +111,12 @@ size_t pl_sweep_other(const pl_sweep_view_t *view, size_t point, size_t option,
 
 static bool is_alike(const pl_sweep_view_t *view, size_t a, size_t b)
 {
+    const pl_snapshot_texts_t *lacks = &view->table.lacks;
+
+    if ((lacks->n > 0) && (strcmp(pl_snapshot_text_at(lacks, a),
+                                  pl_snapshot_text_at(lacks, b)) != 0)) {
+        return false;
+    }
     for (size_t m = 0; m < view->table.metrics.n; m++) {
         const int64_t *means = view->table.metrics.items[m].means.items;
 

@@ -82,49 +82,31 @@ static pl_status_t check_grid(const pl_snapshot_t *file, const char *grid,
 
 /* The columns that a table of the file is without. */
 typedef struct more {
-    pl_snapshot_texts_t lacks;
     pl_snapshot_column_t wall, rank;
 } more_t;
 
 static void free_more(more_t *more)
 {
-    pl_snapshot_texts_free(&more->lacks);
     pl_snapshot_column_free(&more->wall);
     pl_snapshot_column_free(&more->rank);
 }
 
 static pl_status_t read_more(const pl_snapshot_t *file, size_t n, more_t *more)
 {
-    PL_TRY(pl_snapshot_read_texts(file, "/outcome/lacks", n, &more->lacks));
     PL_TRY(pl_snapshot_read(file, "/timing/point_ns", PL_ITEM_I64, n, 0,
                             &more->wall));
     return pl_snapshot_read(file, "/timing/point_rank", PL_ITEM_I64, n, 0,
                             &more->rank);
 }
 
-/* Is `name` a word of the text? */
-static bool has_word(const char *text, const char *name)
-{
-    size_t n = strlen(name);
-
-    for (const char *at = strstr(text, name); at != NULL;
-         at             = strstr(at + n, name)) {
-        if (((at == text) || (at[-1] == ' ')) &&
-            ((at[n] == ' ') || (at[n] == '\0'))) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static pl_status_t add_values(const pl_sweep_table_t *table, size_t i,
-                              const char *lacks, pl_sweep_point_t *point)
+                              pl_sweep_point_t *point)
 {
     for (size_t m = 0; m < table->metrics.n; m++) {
         const pl_sweep_metric_t *metric = &table->metrics.items[m];
         pl_sweep_value_t value          = {.mean = metric->means.items[i]};
 
-        if (has_word(lacks, metric->name)) {
+        if (!pl_sweep_has(table, metric, i)) {
             continue;
         }
         memcpy(value.name, metric->name, sizeof(value.name));
@@ -157,8 +139,7 @@ static pl_status_t make_point(const pl_sweep_table_t *table, const more_t *more,
                                 .rank     = (int32_t)more->rank.items[i],
                                 .wall_ns  = more->wall.items[i]};
     if (pl_sweep_ran(table, i)) {
-        return add_values(table, i, pl_snapshot_text_at(&more->lacks, i),
-                          point);
+        return add_values(table, i, point);
     }
     point->status = status_of(pl_snapshot_text_at(&table->status, i));
     point->why    = strdup(pl_snapshot_text_at(&table->message, i));

@@ -172,6 +172,10 @@ static pl_status_t read_outcome(const pl_snapshot_t *snapshot,
                                   &table->message));
     PL_TRY(pl_snapshot_read_texts(snapshot, "/outcome/limited_by", table->n,
                                   &table->limited_by));
+    if (pl_snapshot_has_dataset(snapshot, "/outcome/lacks")) {
+        PL_TRY(pl_snapshot_read_texts(snapshot, "/outcome/lacks", table->n,
+                                      &table->lacks));
+    }
     return pl_snapshot_has_dataset(snapshot, "/outcome/cost")
                ? pl_snapshot_read(snapshot, "/outcome/cost", PL_ITEM_I64,
                                   table->n, 0, &table->costs)
@@ -221,6 +225,24 @@ static pl_status_t fill_order(const pl_snapshot_t *snapshot,
     return PL_OK;
 }
 
+/* Each point that ran, then the others. */
+static pl_status_t check_last(const pl_snapshot_t *snapshot,
+                              const pl_sweep_table_t *table)
+{
+    for (size_t k = 1; k < table->n; k++) {
+        size_t i = table->order[k];
+
+        if (pl_sweep_ran(table, i) &&
+            !pl_sweep_ran(table, table->order[k - 1])) {
+            return pl_snapshot_refuse(snapshot, "/outcome/place",
+                                      "point %zu ran and stands behind one "
+                                      "that cannot be run",
+                                      i);
+        }
+    }
+    return PL_OK;
+}
+
 static pl_status_t check_meets(const pl_snapshot_t *snapshot,
                                const pl_sweep_table_t *table)
 {
@@ -263,6 +285,7 @@ pl_status_t pl_sweep_table_read(const pl_snapshot_t *snapshot,
         return PL_ERR_MEMORY;
     }
     PL_TRY(fill_order(snapshot, table));
+    PL_TRY(check_last(snapshot, table));
     return check_meets(snapshot, table);
 }
 
@@ -287,6 +310,7 @@ void pl_sweep_table_free(pl_sweep_table_t *table)
     pl_snapshot_texts_free(&table->status);
     pl_snapshot_texts_free(&table->message);
     pl_snapshot_texts_free(&table->limited_by);
+    pl_snapshot_texts_free(&table->lacks);
     free(table->order);
     free(table->objective);
     free(table->limits);
@@ -298,6 +322,29 @@ void pl_sweep_table_free(pl_sweep_table_t *table)
 bool pl_sweep_ran(const pl_sweep_table_t *table, size_t point)
 {
     return strcmp(pl_snapshot_text_at(&table->status, point), "ok") == 0;
+}
+
+/* Is `name` a word of the text? */
+static bool has_word(const char *text, const char *name)
+{
+    size_t n = strlen(name);
+
+    for (const char *at = strstr(text, name); at != NULL;
+         at             = strstr(at + n, name)) {
+        if (((at == text) || (at[-1] == ' ')) &&
+            ((at[n] == ' ') || (at[n] == '\0'))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool pl_sweep_has(const pl_sweep_table_t *table,
+                  const pl_sweep_metric_t *metric, size_t point)
+{
+    return pl_sweep_ran(table, point) &&
+           ((table->lacks.n == 0) ||
+            !has_word(pl_snapshot_text_at(&table->lacks, point), metric->name));
 }
 
 const pl_sweep_metric_t *pl_sweep_metric(const pl_sweep_table_t *table,

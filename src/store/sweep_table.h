@@ -41,10 +41,12 @@ typedef struct pl_sweep_table {
     pl_snapshot_column_t hours;     /* of all GPUs, in millionths */
     pl_snapshot_column_t costs;     /* likewise; rows 0: there is no price */
     pl_snapshot_column_t seeds;
-    size_t *order;   /* [n] the best first */
-    char *objective; /* --objective */
-    char *limits;    /* --slo; "": there are none */
-    double attain;   /* --attain, 0 .. 1 */
+    pl_snapshot_texts_t lacks; /* names of numbers that it does not have; n 0:
+                                  an older file, of which nobody knows */
+    size_t *order;             /* [n] the best first; what cannot be run last */
+    char *objective;           /* --objective */
+    char *limits;              /* --slo; "": there are none */
+    double attain;             /* --attain, 0 .. 1 */
 } pl_sweep_table_t;
 
 /* Free it after any status.  Those of store/reader.h; nothing may be said of a
@@ -54,6 +56,11 @@ PL_MUST_CHECK pl_status_t pl_sweep_table_read(const pl_snapshot_t *snapshot,
 void pl_sweep_table_free(pl_sweep_table_t *table);
 
 bool pl_sweep_ran(const pl_sweep_table_t *table, size_t point);
+
+/* Has it the number?  If not, 0 stands for it.  false of a point that cannot be
+ * run. */
+bool pl_sweep_has(const pl_sweep_table_t *table,
+                  const pl_sweep_metric_t *metric, size_t point);
 
 /* NULL: there is none of that name. */
 const pl_sweep_metric_t *pl_sweep_metric(const pl_sweep_table_t *table,

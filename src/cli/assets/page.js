@@ -340,8 +340,8 @@
     ramp.style.background = `linear-gradient(90deg, ${from}, ${to})`;
     const say = (v) => m.levels ? m.levels[v] : lo <= hi ? digits(v) : "–";
     legend.append(beside("span", say(lo)), ramp, beside("span", say(hi)));
-    return { of: (i) => shades[Math.round(32 * (m.values[i] - lo) /
-      (hi - lo || 1))], legend };
+    return { of: (i) => m.values[i] == null ? css("--soft")
+      : shades[Math.round(32 * (m.values[i] - lo) / (hi - lo || 1))], legend };
   };
 
   const scatter = (figure, table) => {
