@@ -140,6 +140,16 @@ void pl_html_advice(pl_html_t *page, pl_html_weight_t weight, const char *title,
     }
 }
 
+void pl_html_add_plain(pl_text_t *text, const char *plain)
+{
+    while (*plain != '\0') {
+        size_t n = strcspn(plain, "`");
+
+        pl_text_add(text, "%.*s%s", (int)n, plain, plain[n] == '`' ? "``" : "");
+        plain += n + (plain[n] == '`');
+    }
+}
+
 /* ---- sections ---- */
 
 pl_html_table_t *pl_html_section(pl_html_t *page,

@@ -12,6 +12,9 @@
  * A section's numbers stand in the page once, as JSON: charts are drawn and CSV
  * is made from it; the HTML has a table of some of its rows, so that the page
  * can be read where no script runs.  The same calls write the same bytes.
+ * In headlines, tiles, advice and what a section says, words between two
+ * backquotes are code; pl_html_add_plain adds what others wrote.
+ *
  * Failures to get memory are remembered until pl_html_write; NULL pages and
  * tables are allowed and do nothing.  Texts are copied and escaped.
  */
@@ -38,6 +41,9 @@ void pl_html_headline(pl_html_t *page, const char *headline, const char *why);
 /* A number beside others: "TTFT p50", "867.27 ms", "p99 4452.80 ms". */
 void pl_html_tile(pl_html_t *page, const char *name, const char *value,
                   const char *note);
+
+/* A text that may have backquotes, which stay what they are. */
+void pl_html_add_plain(pl_text_t *text, const char *plain);
 
 typedef enum pl_html_weight {
     PL_HTML_NOTE,   /* good to know */

@@ -50,7 +50,8 @@ static void put_html(FILE *file, const char *text)
     }
 }
 
-/* The same, with what stands between backquotes as code. */
+/* The same, with what stands between backquotes as code; two of them in a row
+ * are one. */
 static void put_prose(FILE *file, const char *text)
 {
     bool code = false;
@@ -58,7 +59,10 @@ static void put_prose(FILE *file, const char *text)
     for (; *text != '\0'; text++) {
         char one[2] = {*text, '\0'};
 
-        if (*text == '`') {
+        if ((*text == '`') && (text[1] == '`')) {
+            fputc('`', file);
+            text++;
+        } else if (*text == '`') {
             fputs(code ? "</code>" : "<code>", file);
             code = !code;
         } else {

@@ -40,9 +40,9 @@ static pl_status_t put_page(void *context, FILE *file)
     const pl_cli_t *cli          = data->cli;
     pl_html_t *page;
     pl_status_t status;
-    char title[256], about[512];
+    char title[320], about[512];
 
-    (void)snprintf(title, sizeof(title), "pagelane report of %.200s",
+    (void)snprintf(title, sizeof(title), "pagelane report of %s",
                    file_name(cli->words[0]));
     describe(data, about, sizeof(about));
     page = pl_html_open(title, about);

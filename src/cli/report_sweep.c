@@ -5,10 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/command.h"
 #include "cli/output_file.h"
 #include "sim/sweep.h"
-
-enum { TEXT_BYTES = 1536 };
 
 /* ---- what is asked for ---- */
 
@@ -108,30 +107,32 @@ static void say_has(const pl_sweep_view_t *view, size_t point, char *text,
                    goal, hours ? " GPU hours" : "");
 }
 
-/* With `before` in front of each option, and ' ' or ", " between. */
-static void list_options(const pl_sweep_view_t *view, size_t point,
-                         const char *before, const char *between, char *text,
-                         size_t n)
+/* As a shell takes them. */
+static void add_line(const pl_sweep_view_t *view, size_t point, pl_text_t *text)
 {
-    size_t at = 0;
+    pl_text_t line = {0};
 
-    text[0] = '\0';
-    for (size_t k = 0; (k < view->table.options.n) && (at < n); k++) {
+    for (size_t k = 0; k < view->table.options.n; k++) {
         const pl_sweep_option_t *option = &view->table.options.items[k];
-        int added = snprintf(text + at, n - at, "%s%s%s %s",
-                             k == 0 ? "" : between, before, option->name,
-                             pl_snapshot_text_at(&option->values, point));
 
-        at += added > 0 ? (size_t)added : 0;
+        pl_text_add(&line, "%s--%s ", k == 0 ? "" : " ", option->name);
+        pl_cli_add_word(&line, pl_snapshot_text_at(&option->values, point));
     }
+    pl_html_add_plain(text, line.n == 0 ? "" : line.bytes);
+    pl_text_free(&line);
 }
 
-void pl_sweep_say_point(const pl_sweep_view_t *view, size_t point, char *text,
-                        size_t n)
+void pl_sweep_add_point(const pl_sweep_view_t *view, size_t point,
+                        pl_text_t *text)
 {
-    list_options(view, point, "", ", ", text, n);
-    if (text[0] == '\0') {
-        (void)snprintf(text, n, "the only point");
+    for (size_t k = 0; k < view->table.options.n; k++) {
+        const pl_sweep_option_t *option = &view->table.options.items[k];
+
+        pl_text_add(text, "%s%s ", k == 0 ? "" : ", ", option->name);
+        pl_html_add_plain(text, pl_snapshot_text_at(&option->values, point));
+    }
+    if (view->table.options.n == 0) {
+        pl_text_add(text, "the only point");
     }
 }
 
@@ -163,38 +164,35 @@ static size_t count_alike(const pl_sweep_view_t *view)
 
 /* What the point after the best has: "the next best, cp 4, costs 2 (+3.1 %)".
  * Points that are as good are passed over, and counted. */
-static void say_next(const pl_sweep_view_t *view, char *text, size_t n)
+static void add_next(const pl_sweep_view_t *view, pl_text_t *text)
 {
     const pl_sweep_table_t *table = &view->table;
     double best                   = pl_sweep_goal_at(view, view->best);
     size_t k                      = count_alike(view);
-    char point[PL_SWEEP_SAY_BYTES], has[96], alike[96] = "";
+    char has[96];
     double next;
 
     if (k > 1) {
-        (void)snprintf(alike, sizeof(alike),
-                       "%zu other point%s as good, to one part in a hundred; ",
-                       k - 1, k == 2 ? " is" : "s are");
+        pl_text_add(text,
+                    "%zu other point%s as good, to one part in a hundred; ",
+                    k - 1, k == 2 ? " is" : "s are");
     }
     if (k >= view->n_meet) {
-        (void)snprintf(text, n, "%s%s.", alike,
-                       view->n_meet == table->n
-                           ? "there is no other point"
-                           : "no other point meets the limits");
+        pl_text_add(text, "%s.",
+                    view->n_meet == table->n
+                        ? "there is no other point"
+                        : "no other point meets the limits");
         return;
     }
     next = pl_sweep_goal_at(view, table->order[k]);
-    pl_sweep_say_point(view, table->order[k], point, sizeof(point));
     say_has(view, table->order[k], has, sizeof(has));
-    (void)snprintf(text, n, "%sthe next best (%s) %s", alike, point, has);
+    pl_text_add(text, "the next best (");
+    pl_sweep_add_point(view, table->order[k], text);
+    pl_text_add(text, ") %s", has);
     if (best != 0) {
-        size_t used = strlen(text);
-
-        (void)snprintf(text + used, n - used, " (%+.2g %%).",
-                       100 * (next - best) / fabs(best));
-    } else {
-        (void)snprintf(text + strlen(text), n - strlen(text), ".");
+        pl_text_add(text, " (%+.2g %%)", 100 * (next - best) / fabs(best));
     }
+    pl_text_add(text, ".");
 }
 
 /* "keep `ttft:2s` for 99 %", or "answer 99 %". */
@@ -206,32 +204,53 @@ static void say_limits(const pl_sweep_table_t *table, char *text, size_t n)
                    table->limits, limited ? "` for" : "", 100 * table->attain);
 }
 
-static void put_found(pl_html_t *page, const pl_sweep_view_t *view)
+/* Takes both texts over. */
+static pl_status_t put_texts(pl_html_t *page, pl_text_t *headline,
+                             pl_text_t *why)
+{
+    char *texts[2]     = {NULL, NULL};
+    pl_status_t status = pl_text_take(headline, &texts[0]);
+
+    if (status == PL_OK) {
+        status = pl_text_take(why, &texts[1]);
+    }
+    if (status == PL_OK) {
+        pl_html_headline(page, texts[0], texts[1]);
+    }
+    pl_text_free(why);
+    free(texts[0]);
+    free(texts[1]);
+    return status;
+}
+
+static pl_status_t put_found(pl_html_t *page, const pl_sweep_view_t *view)
 {
     const pl_sweep_table_t *table = &view->table;
     bool cheapest                 = view->goal.metric == NULL;
     bool limited                  = table->limits[0] != '\0';
-    char point[PL_SWEEP_SAY_BYTES], line[PL_SWEEP_SAY_BYTES];
-    char has[96], limits[256], next[2 * PL_SWEEP_SAY_BYTES];
-    char headline[TEXT_BYTES], why[3 * TEXT_BYTES];
+    pl_text_t headline            = {0};
+    pl_text_t why                 = {0};
+    char has[96], limits[256];
 
-    pl_sweep_say_point(view, view->best, point, sizeof(point));
     say_has(view, view->best, has, sizeof(has));
     say_limits(&view->table, limits, sizeof(limits));
-    say_next(view, next, sizeof(next));
-    list_options(view, view->best, "--", " ", line, sizeof(line));
-    (void)snprintf(headline, sizeof(headline), "%s%s%s: %s",
-                   cheapest             ? "Cheapest"
-                   : view->goal.largest ? "Largest "
-                                        : "Smallest ",
-                   cheapest ? "" : view->goal.title,
-                   limited ? " that meets the limits" : "", point);
-    (void)snprintf(why, sizeof(why),
-                   "It %s; %s %zu of %zu points %s of their requests. %s%s%s",
-                   has, next, view->n_meet, table->n, limits,
-                   line[0] == '\0' ? "" : "To take it: `", line,
-                   line[0] == '\0' ? "" : "`");
-    pl_html_headline(page, headline, why);
+    pl_text_add(&headline, "%s%s%s: ",
+                cheapest             ? "Cheapest"
+                : view->goal.largest ? "Largest "
+                                     : "Smallest ",
+                cheapest ? "" : view->goal.title,
+                limited ? " that meets the limits" : "");
+    pl_sweep_add_point(view, view->best, &headline);
+    pl_text_add(&why, "It %s; ", has);
+    add_next(view, &why);
+    pl_text_add(&why, " %zu of %zu points %s of their requests. ", view->n_meet,
+                table->n, limits);
+    if (table->options.n > 0) {
+        pl_text_add(&why, "To take it: `");
+        add_line(view, view->best, &why);
+        pl_text_add(&why, "`");
+    }
+    return put_texts(page, &headline, &why);
 }
 
 /* Which limits the point breaks, and how far: "ttft is broken by 64.5 % (p99
@@ -266,34 +285,38 @@ static void say_broken(const pl_sweep_view_t *view, size_t point, char *text,
     }
 }
 
-static void put_nearest(pl_html_t *page, const pl_sweep_view_t *view)
+static pl_status_t put_nearest(pl_html_t *page, const pl_sweep_view_t *view)
 {
-    char point[PL_SWEEP_SAY_BYTES], headline[TEXT_BYTES], why[TEXT_BYTES];
+    pl_text_t headline = {0};
+    pl_text_t why      = {0};
     char limits[256], broken[512];
 
-    pl_sweep_say_point(view, view->best, point, sizeof(point));
     say_limits(&view->table, limits, sizeof(limits));
     say_broken(view, view->best, broken, sizeof(broken));
-    (void)snprintf(headline, sizeof(headline),
-                   "No point meets the limits; the nearest: %s", point);
-    (void)snprintf(why, sizeof(why),
-                   "Points are to %s of their requests; the nearest does for "
-                   "%.2f %%.%s",
-                   limits, 100 * pl_sweep_kept(&view->table, view->best),
-                   broken);
-    pl_html_headline(page, headline, why);
+    pl_text_add(&headline, "No point meets the limits; the nearest: ");
+    pl_sweep_add_point(view, view->best, &headline);
+    pl_text_add(&why,
+                "Points are to %s of their requests; the nearest does for "
+                "%.2f %%.%s",
+                limits, 100 * pl_sweep_kept(&view->table, view->best), broken);
+    return put_texts(page, &headline, &why);
 }
 
-static void put_headline(pl_html_t *page, const pl_sweep_view_t *view)
+static pl_status_t put_headline(pl_html_t *page, const pl_sweep_view_t *view)
 {
+    pl_text_t headline = {0};
+    pl_text_t why      = {0};
+
     if (view->n_meet > 0) {
-        put_found(page, view);
-    } else if (view->n_ran > 0) {
-        put_nearest(page, view);
-    } else {
-        pl_html_headline(page, "No point can be run",
-                         pl_snapshot_text_at(&view->table.message, view->best));
+        return put_found(page, view);
     }
+    if (view->n_ran > 0) {
+        return put_nearest(page, view);
+    }
+    pl_text_add(&headline, "No point can be run");
+    pl_html_add_plain(&why,
+                      pl_snapshot_text_at(&view->table.message, view->best));
+    return put_texts(page, &headline, &why);
 }
 
 /* ---- tiles ---- */
@@ -360,21 +383,25 @@ static const char *file_name(const char *path)
 static pl_status_t put_page(void *context, FILE *file)
 {
     const pl_sweep_view_t *view = context;
-    char title[256], about[256];
+    char title[320], about[256];
     pl_html_t *page;
     pl_status_t status;
 
-    (void)snprintf(title, sizeof(title), "pagelane report of %.200s",
+    (void)snprintf(title, sizeof(title), "pagelane report of %s",
                    file_name(view->cli->words[0]));
     (void)snprintf(about, sizeof(about),
                    "A sweep over %zu options, best by %.80s; times are "
                    "virtual.",
                    view->table.options.n, view->table.objective);
-    page = pl_html_open(title, about);
-    put_headline(page, view);
-    put_tiles(page, view);
-    pl_sweep_put_advice(page, view);
-    status = pl_sweep_put_sections(page, view);
+    page   = pl_html_open(title, about);
+    status = put_headline(page, view);
+    if (status == PL_OK) {
+        put_tiles(page, view);
+        status = pl_sweep_put_advice(page, view);
+    }
+    if (status == PL_OK) {
+        status = pl_sweep_put_sections(page, view);
+    }
     if (status == PL_OK) {
         status = pl_html_write(page, file);
     }
@@ -390,11 +417,6 @@ static pl_status_t load(pl_sweep_view_t *view)
         view->n_meet += view->table.meets.items[i] != 0;
     }
     view->best = view->table.order[0];
-    if ((view->n_ran > 0) && !pl_sweep_ran(&view->table, view->best)) {
-        return pl_snapshot_refuse(view->snapshot, "/outcome/place",
-                                  "the best point cannot be run, and others "
-                                  "can");
-    }
     PL_TRY(read_goal(view));
     return pl_sweep_view_grid(view);
 }

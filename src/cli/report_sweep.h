@@ -71,12 +71,11 @@ static inline bool pl_sweep_is_largest(const pl_sweep_view_t *view)
     return (view->n_meet == 0) || view->goal.largest;
 }
 
-/* Texts: "310 ms"; "cp 8, page-size 64". */
-enum { PL_SWEEP_SAY_BYTES = 512 };
+/* Texts: "310 ms"; "cp 8, page-size 64", for prose (cli/html.h). */
 void pl_sweep_say_goal(const pl_sweep_view_t *view, double goal, char *text,
                        size_t n);
-void pl_sweep_say_point(const pl_sweep_view_t *view, size_t point, char *text,
-                        size_t n);
+void pl_sweep_add_point(const pl_sweep_view_t *view, size_t point,
+                        pl_text_t *text);
 
 /* ---- report_sweep_grid.c ---- */
 
@@ -97,8 +96,9 @@ static inline const char *pl_sweep_value(const pl_sweep_view_t *view,
 
 /* ---- parts of the page ---- */
 
-void pl_sweep_put_advice(pl_html_t *page, const pl_sweep_view_t *view);
 /* Statuses of store/reader.h. */
+PL_MUST_CHECK pl_status_t pl_sweep_put_advice(pl_html_t *page,
+                                              const pl_sweep_view_t *view);
 PL_MUST_CHECK pl_status_t pl_sweep_put_sections(pl_html_t *page,
                                                 const pl_sweep_view_t *view);
 

@@ -133,23 +133,28 @@ static void say_effect(pl_html_t *page, const pl_sweep_view_t *view,
 
 /* ---- the rest ---- */
 
-static void say_failed(pl_html_t *page, const pl_sweep_view_t *view)
+static pl_status_t say_failed(pl_html_t *page, const pl_sweep_view_t *view)
 {
     const pl_sweep_table_t *table = &view->table;
     size_t failed                 = table->n - view->n_ran;
-    size_t first;
-    char title[128], point[PL_SWEEP_SAY_BYTES];
+    pl_text_t text                = {0};
+    char *first                   = NULL;
+    char title[128];
 
     if ((failed == 0) || (view->n_ran == 0)) {
-        return;
+        return PL_OK;
     }
-    first = table->order[view->n_ran];
-    pl_sweep_say_point(view, first, point, sizeof(point));
+    pl_sweep_add_point(view, table->order[view->n_ran], &text);
+    pl_text_add(&text, ": ");
+    pl_html_add_plain(
+        &text, pl_snapshot_text_at(&table->message, table->order[view->n_ran]));
+    PL_TRY(pl_text_take(&text, &first));
     (void)snprintf(title, sizeof(title), "%zu of %zu points cannot be run.",
                    failed, table->n);
-    pl_html_advice(page, PL_HTML_WARNING, title, "%.256s: %.400s%s", point,
-                   pl_snapshot_text_at(&table->message, first),
+    pl_html_advice(page, PL_HTML_WARNING, title, "%s%s", first,
                    failed > 1 ? " (all of them are below)" : "");
+    free(first);
+    return PL_OK;
 }
 
 /* Of the best point and the next ones: what the seeds leave open. */
@@ -222,11 +227,11 @@ static void say_beyond(pl_html_t *page, const pl_sweep_view_t *view)
     }
 }
 
-void pl_sweep_put_advice(pl_html_t *page, const pl_sweep_view_t *view)
+pl_status_t pl_sweep_put_advice(pl_html_t *page, const pl_sweep_view_t *view)
 {
-    say_failed(page, view);
+    PL_TRY(say_failed(page, view));
     if (view->n_ran == 0) {
-        return;
+        return PL_OK;
     }
     if (view->n_meet > 0) {
         say_lost(page, view);
@@ -239,4 +244,5 @@ void pl_sweep_put_advice(pl_html_t *page, const pl_sweep_view_t *view)
     for (size_t k = 0; k < view->table.options.n; k++) {
         say_effect(page, view, k);
     }
+    return PL_OK;
 }

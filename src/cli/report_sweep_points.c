@@ -72,12 +72,15 @@ static void put_metric(pl_html_table_t *table, const pl_sweep_metric_t *metric,
     }
 }
 
-/* The same at all points that ran. */
+/* All points that ran have it, and the same. */
 static bool is_same(const pl_sweep_view_t *view,
                     const pl_sweep_metric_t *metric)
 {
     for (size_t i = 0; i < view->table.n; i++) {
-        if (pl_sweep_ran(&view->table, i) &&
+        if (!pl_sweep_ran(&view->table, i)) {
+            continue;
+        }
+        if (!pl_sweep_has(&view->table, metric, i) ||
             (metric->means.items[i] != metric->means.items[view->best])) {
             return false;
         }
@@ -199,7 +202,7 @@ static void put_or_none(pl_html_table_t *table, bool ran, double value)
     }
 }
 
-static void put_metrics(pl_html_table_t *table, bool ran,
+static void put_metrics(pl_html_table_t *table, const pl_sweep_table_t *of,
                         const pl_sweep_metric_t *const *metrics, size_t n,
                         bool halves, size_t point)
 {
@@ -208,7 +211,7 @@ static void put_metrics(pl_html_table_t *table, bool ran,
             (halves && (metrics[m]->halves.rows == 0))) {
             continue;
         }
-        if (ran) {
+        if (pl_sweep_has(of, metrics[m], point)) {
             put_metric(table, metrics[m],
                        halves ? &metrics[m]->halves : &metrics[m]->means,
                        point);
@@ -239,12 +242,12 @@ static void put_point(const pl_sweep_view_t *view, pl_html_table_t *table,
     if (columns->kept) {
         put_or_none(table, ran, 100 * pl_sweep_kept(t, i));
     }
-    put_metrics(table, ran, columns->main, N_MAIN, false, i);
+    put_metrics(table, t, columns->main, N_MAIN, false, i);
     pl_html_text(table, "%s", pl_snapshot_text_at(&t->limited_by, i));
     pl_html_integer(table, t->meets.items[i]);
     pl_html_integer(table, (int64_t)i);
-    put_metrics(table, ran, columns->more.items, columns->more.n, false, i);
-    put_metrics(table, ran, columns->main, N_MAIN, true, i);
+    put_metrics(table, t, columns->more.items, columns->more.n, false, i);
+    put_metrics(table, t, columns->main, N_MAIN, true, i);
 }
 
 static pl_status_t put_all(pl_html_t *page, const pl_sweep_view_t *view)
@@ -375,17 +378,37 @@ static pl_status_t put_effect(pl_html_t *page, const pl_sweep_view_t *view,
 
 /* ---- the rest ---- */
 
-static void put_failed(pl_html_t *page, const pl_sweep_view_t *view)
+/* No prose: as it stands. */
+static pl_status_t put_options(pl_html_table_t *table,
+                               const pl_sweep_view_t *view, size_t point)
+{
+    pl_text_t text = {0};
+    char *options  = NULL;
+
+    for (size_t k = 0; k < view->table.options.n; k++) {
+        const pl_sweep_option_t *option = &view->table.options.items[k];
+
+        pl_text_add(&text, "%s%s %s", k == 0 ? "" : ", ", option->name,
+                    pl_snapshot_text_at(&option->values, point));
+    }
+    pl_text_add(&text, "%s",
+                view->table.options.n == 0 ? "the only point" : "");
+    PL_TRY(pl_text_take(&text, &options));
+    pl_html_text(table, "%s", options);
+    free(options);
+    return PL_OK;
+}
+
+static pl_status_t put_failed(pl_html_t *page, const pl_sweep_view_t *view)
 {
     const pl_html_section_t section = {.id    = "failed",
                                        .title = "Points that cannot be run",
                                        .chart = PL_HTML_TABLE};
     const pl_sweep_table_t *t       = &view->table;
     pl_html_table_t *table;
-    char point[PL_SWEEP_SAY_BYTES];
 
     if (view->n_ran == t->n) {
-        return;
+        return PL_OK;
     }
     table = pl_html_section(page, &section);
     pl_html_column(table, "options", "options", PL_HTML_TEXT, 0);
@@ -395,12 +418,12 @@ static void put_failed(pl_html_t *page, const pl_sweep_view_t *view)
         size_t i = t->order[k];
 
         if (!pl_sweep_ran(t, i)) {
-            pl_sweep_say_point(view, i, point, sizeof(point));
-            pl_html_text(table, "%s", point);
+            PL_TRY(put_options(table, view, i));
             pl_html_text(table, "%s", pl_snapshot_text_at(&t->status, i));
             pl_html_text(table, "%s", pl_snapshot_text_at(&t->message, i));
         }
     }
+    return PL_OK;
 }
 
 /* Numbers that are no column of the points, since all have the same. */
@@ -447,7 +470,7 @@ pl_status_t pl_sweep_put_sections(pl_html_t *page, const pl_sweep_view_t *view)
     for (size_t k = 0; (k < view->table.options.n) && (view->n_ran > 0); k++) {
         PL_TRY(put_effect(page, view, k));
     }
-    put_failed(page, view);
+    PL_TRY(put_failed(page, view));
     if (view->n_ran > 0) {
         put_same(page, view);
     }

@@ -9,6 +9,7 @@ import csv
 import io
 import os
 import random
+import shlex
 import shutil
 import sys
 import tempfile
@@ -89,6 +90,13 @@ def behind(meets):
     meets[:] = 1 - meets
 
 
+def last_first(file):
+    """A point that cannot be run is the best one."""
+    places = file["outcome/place"]
+    places[...] = len(places) + 1 - places[...]
+    del places.attrs["xxh3_64"]
+
+
 def version(file):
     file.attrs["schema_version"] = np.array([2, 0])
 
@@ -138,6 +146,8 @@ MALFORMED = {
                   "/outcome/place: has no rows"),
     "a place twice": (put("outcome/place", twice), "/outcome/place: "),
     "places of no order": (put("outcome/meets_limits", behind), "/outcome/"),
+    "one that cannot be run is first": (
+        last_first, "/outcome/place: point [0-9]+ ran and stands behind one"),
     "a name that is none": (bad_name, "/metrics: 'GPUs <b>' in it is no name"),
     "a unit that is none": (long_unit, "/metrics/gpus: 'furlongs"),
     "a text's bytes": (lambda file: file["options/cp"].write_direct(
@@ -203,6 +213,36 @@ class Readers(Case):
                              "snapshot; `pagelane report` and `pagelane "
                              "export` read sweeps")
             self.assertEqual(run.stderr.count("\n"), 1)
+
+    def test_numbers_that_a_point_lacks(self):
+        """They are no numbers, and no reason to call all points alike."""
+        def edit(file):
+            del file["outcome/lacks"]
+            file.create_dataset("outcome/lacks", data=np.array(
+                [b"ticks hit_rate", b"", b"ticks_more"] * 24, "S16"))
+            for name in ("ticks", "hit_rate"):
+                column = file["metrics"][name]
+                column[...] = 7
+                column[::3] = 0
+                del column.attrs["xxh3_64"]
+
+        path = self.edited(edit)
+        points = self.run_program(path, "points", "--json",
+                                  verb="export").json()["points"]
+        table = Page(self.run_program(path, verb="report").stdout
+                     .decode()).tables
+        order = [p["point"] for p in sorted(points, key=lambda p: p["place"])]
+        for p in points:
+            ran, has = p["status"] == "ok", p["point"] % 3 != 0
+            row = order.index(p["point"])
+            for name, column in (("ticks", "ticks"),
+                                 ("hit_rate", "hit_rate_percent")):
+                want = (7 if name == "ticks" else 7e-6) if ran and has else None
+                self.assertEqual(p["metrics." + name], want)
+                self.assertEqual(table["points"]["metrics." + column][row] is
+                                 None, want is None)
+            self.assertEqual(p["metrics.completed"] is not None, ran)
+        self.assertNotIn("ticks", table["same"]["name"])
 
     def test_check(self):
         said = self.run_program(self.file, "--json", verb="check").json()
@@ -440,12 +480,43 @@ class Pages(Reports):
             file["config"].attrs["evil"] = np.bytes_(evil)
         page = self.report(self.edited(edit))
         best = {"1": "2x8+3x16", "2": "1x8+2x16:dp16",
-                "4": evil.replace("`", "")}[self.points[0]["options"]["cp"]]
+                "4": evil}[self.points[0]["options"]["cp"]]
         self.assertIn("fleet " + best, page.texts("h1", "headline")[0])
         self.assertEqual(page.tables["effect_fleet"]["value"],
                          ["2x8+3x16", "1x8+2x16:dp16", evil])
         self.assertIn(evil, page.tables["config"]["value"])
         self.assertEqual([tag for tag, _ in page.elements].count("script"), 3)
+
+    def test_paths_of_any_length_and_text(self):
+        """What is to be pasted is whole, and a shell takes it as it is."""
+        folder = self.path("so long a name " * 16)
+        names = ("it's `one` & \"two\".jsonl", "\u00e4\u6f22<b>.jsonl")
+        os.mkdir(folder)
+        paths = [os.path.join(folder, name) for name in names]
+        for path in paths:
+            shutil.copyfile(pl.SLICE, path)
+        file = self.path("\u6f22" * 70 + ".h5")
+        self.sweep(file, "--trace", ",".join(paths), "--limit", 3, "--chunk",
+                   "512,1000", "--hardware", "H200,B200", "--model", "GLM-5.2",
+                   "--kv-dtype", "fp8", "--ep", 8)
+        page = self.report(file)
+        self.assertEqual(page.texts("p", "name"),
+                         ["pagelane report of " + os.path.basename(file)])
+        row = {n.split(".")[1]: v[0] for n, v in
+               page.tables["points"].columns.items() if "options." in n}
+        self.assertIn(row["trace"], paths)
+        line = self.why(page).split("To take it: ")[1]
+        self.assertEqual(shlex.split(line), [
+            w for n, v in sorted(row.items()) for w in ("--" + n, v)])
+        self.assertEqual(page.texts("h1", "headline"), [
+            "Cheapest: " + ", ".join(f"{n} {v}" for n, v in
+                                     sorted(row.items()))])
+        failed = [v for v in page.tables["failed"]["options"]]
+        self.assertEqual(len(failed), 4)
+        for text in failed:
+            self.assertTrue(any(p in text for p in paths))
+        self.assertIn(failed[0], page.advice()[
+            "4 of 8 points cannot be run."])
 
     def test_usage(self):
         for option, value in (("--perfetto", self.path("x.json")),
