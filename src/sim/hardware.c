@@ -70,7 +70,8 @@ static pl_status_t read_number(const char *path, struct json_object *root,
                             "name says",
                             NUMBERS[i].field,
                             pair == NULL ? "missing"
-                                         : json_object_to_json_string(pair),
+                                         : json_object_to_json_string(
+                                               value == NULL ? pair : value),
                             (long long)NUMBERS[i].least,
                             NUMBERS[i].or_none ? ", or 0 for none" : "");
     }
