@@ -64,19 +64,46 @@ bool pl_cache_lost_has(const pl_hicache_t *cache, uint64_t chain)
     return cache->lost.slots[i] != 0;
 }
 
+/* The table is larger than any near memory, and hashes go anywhere. */
+static void fetch_ahead(const pl_hicache_t *cache, uint64_t chain)
+{
+#if defined(__GNUC__)
+    __builtin_prefetch(
+        &cache->lost.slots[(size_t)nonzero(chain) & (cache->lost.n_slots - 1)]);
+#else
+    (void)cache;
+    (void)chain;
+#endif
+}
+
+static void add(pl_hicache_t *cache, uint64_t chain)
+{
+    if (!pl_cache_lost_has(cache, chain)) {
+        put(cache->lost.slots, cache->lost.n_slots, nonzero(chain));
+        cache->lost.n++;
+        cache->lost.sum += chain;
+    }
+}
+
 pl_status_t pl_cache_lost_add(pl_hicache_t *cache, const pl_node_t *node)
 {
+    enum { AHEAD = 16 };
+    uint64_t chains[AHEAD];
     uint64_t chain = node->parent == pl_tree_root(cache->tree)
                          ? pl_tree_chain_start(node->name_space)
                          : node->parent->chain;
 
     PL_TRY(reserve(cache, (size_t)node->n_pages));
-    for (int32_t i = 0; i < node->n_pages; i++) {
-        chain = pl_tree_chain_next(chain, node->keys[i]);
-        if (!pl_cache_lost_has(cache, chain)) {
-            put(cache->lost.slots, cache->lost.n_slots, nonzero(chain));
-            cache->lost.n++;
-            cache->lost.sum += chain;
+    for (int32_t at = 0; at < node->n_pages; at += AHEAD) {
+        int32_t n = node->n_pages - at < AHEAD ? node->n_pages - at : AHEAD;
+
+        for (int32_t i = 0; i < n; i++) {
+            chain     = pl_tree_chain_next(chain, node->keys[at + i]);
+            chains[i] = chain;
+            fetch_ahead(cache, chain);
+        }
+        for (int32_t i = 0; i < n; i++) {
+            add(cache, chains[i]);
         }
     }
     return PL_OK;

@@ -105,8 +105,9 @@ static pl_status_t cost_reserve(pl_executor_t *self, const pl_plan_t *plan,
                                 uint64_t *bits)
 {
     cost_t *cost = (cost_t *)self;
+    int32_t n    = cost->params.inject == NULL ? 0 : plan->n_ops;
 
-    for (int32_t i = 0; i < plan->n_ops; i++) {
+    for (int32_t i = 0; i < n; i++) {
         const pl_op_t *op        = &plan->ops[i];
         bool moves[PL_MAX_RANKS] = {false};
 
@@ -262,6 +263,7 @@ static pl_status_t move(cost_t *cost, const pl_op_t *op, int64_t tick)
 {
     cost_op_t under_way = {.id = op->id};
     bool fetch          = op->kind == PL_OP_FETCH;
+    bool noted          = pl_op_log_is_on(&cost->executor.log);
     int64_t n           = 0;
     int32_t first       = op->kind == PL_OP_PREFILL
                               ? op->first_token / cost->params.page_tokens
@@ -271,7 +273,7 @@ static pl_status_t move(cost_t *cost, const pl_op_t *op, int64_t tick)
         int64_t movers = note_movers(cost, op, i, under_way.moves);
 
         n += movers;
-        for (; movers > 0; movers--) {
+        for (; noted && (movers > 0); movers--) {
             note_page(cost, op, i);
         }
         if (fetch) {

@@ -26,6 +26,11 @@ typedef struct pl_op_log {
 PL_MUST_CHECK pl_status_t pl_op_log_open(pl_op_log_t *log, int32_t n_requests);
 void pl_op_log_close(pl_op_log_t *log);
 
+static inline bool pl_op_log_is_on(const pl_op_log_t *log)
+{
+    return log->steps != NULL;
+}
+
 /* The operations of a committed plan are about to be executed. */
 PL_MUST_CHECK pl_status_t pl_op_log_begin(pl_op_log_t *log,
                                           const pl_plan_t *plan);

@@ -295,7 +295,7 @@ static pl_status_t open_cost(run_rank_t *run)
           .page_tokens = layout.page_tokens,
           .page_bytes  = (int64_t)pl_store_page_bytes(&layout),
           .row_bytes   = row_bytes(&layout),
-          .inject      = &run->inject};
+          .inject      = pl_inject_is_active(&run->inject) ? &run->inject : NULL};
 
     return pl_cost_open(&params, &run->executor);
 }

@@ -262,6 +262,16 @@ pl_status_t pl_inject_parse(pl_inject_t *inject, const char *text,
 
 _Static_assert(PL_INJECT_POINTS <= 64, "each point has a bit of `happened`");
 
+bool pl_inject_is_active(const pl_inject_t *inject)
+{
+    for (int i = 0; i < PL_INJECT_POINTS; i++) {
+        if (inject->rules[i].active) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool pl_inject_hit(pl_inject_t *inject, pl_inject_point_t point, int rank,
                    int64_t tick)
 {

@@ -103,6 +103,9 @@ typedef struct pl_inject {
 PL_MUST_CHECK pl_status_t pl_inject_parse(pl_inject_t *inject, const char *text,
                                           const pl_log_t *log);
 
+/* Can anything happen at all? */
+bool pl_inject_is_active(const pl_inject_t *inject);
+
 /* This rank comes to a point in `tick`: does it happen here and now?  NULL is
  * allowed.  `rank` counts the ranks that can come to the point at all, in
  * order: a rule without rank:R for "the first rank" is one for rank 0, and a
