@@ -4,6 +4,9 @@
 
 #define ONE (UINT64_C(1) << 32) /* of pl_cost_taken */
 
+/* Of a nanosecond, and of one for each 1,024 tokens. */
+enum { PS = 1000, K_PS = 1024 * PS };
+
 const char *pl_cost_part_text(pl_cost_part_t part)
 {
     static const char *const TEXTS[PL_COST_PARTS] = {
@@ -136,11 +139,11 @@ static int64_t floor_ns(const pl_costs_t *costs, const load_t *load,
     return (int64_t)((all >> 32) * taken + ((all & (ONE - 1)) * taken >> 32));
 }
 
-/* n * ps / 1000, where slow hardware has ps for which the product is no number
- * of 64 bits. */
-static int64_t in_thousands(int64_t n, int64_t ps)
+/* n * rate / unit, where slow hardware has rates with which the product is no
+ * number of 64 bits. */
+static int64_t of_rate(int64_t n, int64_t rate, int64_t unit)
 {
-    return n * (ps / 1000) + n * (ps % 1000) / 1000;
+    return n * (rate / unit) + n * (rate % unit) / unit;
 }
 
 static int64_t part_ns(const pl_costs_t *costs, const pl_cost_rate_t *rate,
@@ -153,11 +156,11 @@ static int64_t part_ns(const pl_costs_t *costs, const pl_cost_rate_t *rate,
     if (scores && !load->is_scored) {
         return 0;
     }
-    ns = in_thousands(load->rows, rate->row_ps) +
-         load->times * (rate->context_ps * load->context / 1024 / 1000) +
-         load->times * (rate->key_ps * load->keys / 1024 / 1000) +
-         rate->view_ps * load->view / 1024 / 1000 +
-         rate->before_ps * load->before / 1024 / 1000;
+    ns = of_rate(load->rows, rate->row_ps, PS) +
+         load->times * of_rate(load->context, rate->context_ps, K_PS) +
+         load->times * of_rate(load->keys, rate->key_ps, K_PS) +
+         of_rate(load->view, rate->view_ps, K_PS) +
+         of_rate(load->before, rate->before_ps, K_PS);
     return rate->step_ns + (ns > least ? ns : least);
 }
 

@@ -225,6 +225,31 @@ START_TEST(a_prompt_is_its_chunks)
 }
 END_TEST
 
+/* Rates of slow hardware, with as many tokens as a prompt can have: of all rows
+ * of one, and of a row that looks back on all. */
+START_TEST(slow_rates_stay_within_64_bits)
+{
+    enum { TOKENS = 1 << 20 };
+    const int64_t rate        = INT64_C(60000000000000);
+    const pl_cost_rate_t of[] = {{.row_ps = rate},
+                                 {.context_ps = rate},
+                                 {.key_ps = rate},
+                                 {.view_ps = rate},
+                                 {.before_ps = rate}};
+
+    for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+        pl_costs_t costs = {.prefill = {of[i]}};
+        bool is_row      = i == 0;
+        int64_t ns       = is_row ? pl_cost_chunk_ns(&costs, 1, 0, TOKENS, NULL)
+                                  : pl_cost_chunk_ns(&costs, 1, TOKENS - 1, 1, NULL);
+        double want      = 1e-3 * (double)rate * TOKENS / (is_row ? 1 : 1024);
+
+        ck_assert_double_ge((double)ns, 0.9999 * want);
+        ck_assert_double_le((double)ns, 1.0001 * want);
+    }
+}
+END_TEST
+
 static TCase *all(void)
 {
     TCase *tcase = tcase_create("cost");
@@ -238,6 +263,7 @@ static TCase *all(void)
     tcase_add_test(tcase, experts_that_no_row_chose_are_not_read);
     tcase_add_test(tcase, views_made_ahead_hide_behind_computing);
     tcase_add_test(tcase, a_prompt_is_its_chunks);
+    tcase_add_test(tcase, slow_rates_stay_within_64_bits);
     return tcase;
 }
 
