@@ -134,13 +134,16 @@ static pl_size_params_t common(const pl_options_t *o,
                                const pl_costs_params_t *costs,
                                const pl_engine_config_t *engine)
 {
-    return (pl_size_params_t){.model          = costs->model,
-                              .hardware       = costs->hardware,
-                              .kv_dtype       = costs->kv_dtype,
-                              .weight_dtype   = costs->weight_dtype,
-                              .mem_billionths = o->mem_billionths,
-                              .context_tokens = (int32_t)o->context,
-                              .page_tokens    = engine->page_tokens};
+    int64_t most = costs->model->max_positions; /* of a session */
+
+    return (pl_size_params_t){
+        .model          = costs->model,
+        .hardware       = costs->hardware,
+        .kv_dtype       = costs->kv_dtype,
+        .weight_dtype   = costs->weight_dtype,
+        .mem_billionths = o->mem_billionths,
+        .context_tokens = (int32_t)(o->context < most ? o->context : most),
+        .page_tokens    = engine->page_tokens};
 }
 
 static side_t prefill_side(const pl_options_t *o,

@@ -446,6 +446,19 @@ class Fits(Base):
             self.check(("--cp", 4), key, 300, "--device-pages", "--cp", 4,
                        "--ownership", ownership)
 
+    def test_a_session_is_no_longer_than_the_model_has_positions(self):
+        """Where --context is not said, views are those of small models."""
+        tiny = ("--hardware", "Xeon-8480", "--kv-dtype", "fp8", "--model",
+                os.path.join(pl.ROOT, "examples", "glm-tiny"), "--cp", 2,
+                "--ep", 2, "--page-size", 512, "--json")
+        own = self.run_program(*tiny, "--gpus", 2, "--context", 4096,
+                               verb="size").json()["ownership"]["shared"]
+        said = self.sim("--trace", pl.SLICE, "--limit", 2, *tiny,
+                        "--device-pages", "fit", "--decode-pages",
+                        "unlimited").json()
+        self.assertEqual(said["device_capacity_tokens"],
+                         own["device"]["tokens"])
+
     def test_pages_of_a_home(self):
         """A GPU that decodes keeps pages whole, whatever prefill does."""
         self.check(("--cp", 1), "replicated", 290, "--decode-pages", "--cp", 4,
