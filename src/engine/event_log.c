@@ -357,15 +357,19 @@ static int32_t read_homes(const pl_engine_t *engine, pl_event_log_t *log,
     return running;
 }
 
-static int64_t busy_ns(const pl_engine_t *engine)
+/* Time in which it had computed at time_ns: what it is in the middle of counts
+ * up to then.  It never falls. */
+static int64_t busy_ns(const pl_engine_t *engine, int64_t time_ns,
+                       int64_t before_ns)
 {
-    int64_t ns = 0;
+    int64_t left = engine->jumps ? 0 : engine->next_ns - time_ns;
+    int64_t ns   = left > 0 ? -left : 0;
 
     for (int part = 0; part < PL_COST_PARTS; part++) {
         ns += engine->counters.prefill_ns[part] +
               engine->counters.decode_ns[part];
     }
-    return ns;
+    return ns > before_ns ? ns : before_ns;
 }
 
 /* Lanes, homes and requests of all engines. */
@@ -390,9 +394,10 @@ static void read_engines(const pl_log_fleet_t *fleet, pl_event_log_t *log)
         log->last.waiting +=
             (int32_t)(engine->waiting.n - engine->waiting_head);
         if (log->n_instances > 0) {
-            running[i]              = n_running;
-            waiting[i]              = fleet->waiting[i];
-            log->last_busy.items[i] = busy_ns(engine);
+            running[i] = n_running;
+            waiting[i] = fleet->waiting[i];
+            log->last_busy.items[i] =
+                busy_ns(engine, fleet->time_ns, log->last_busy.items[i]);
         }
     }
 }
@@ -460,7 +465,10 @@ static pl_status_t first_sample(pl_event_log_t *log,
     log->n_instances = fleet->waiting == NULL ? 0 : fleet->n;
     PL_TRY(PL_ARRAY_RESERVE(&log->last_counts, width(log)));
     log->last_counts.n = width(log);
-    return PL_ARRAY_RESERVE(&log->last_busy, (size_t)log->n_instances);
+    for (int32_t i = 0; i < log->n_instances; i++) {
+        PL_TRY(PL_ARRAY_PUSH(&log->last_busy, 0));
+    }
+    return PL_OK;
 }
 
 bool pl_event_log_is_due(const pl_event_log_t *log, int64_t tick)
