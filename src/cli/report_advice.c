@@ -1,6 +1,7 @@
 /* What limits a run, and what to change: each with its numbers. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/report_data.h"
@@ -61,6 +62,21 @@ static void tell(pl_html_t *page, const pl_report_data_t *data,
     pl_html_headline(page, first, then);
 }
 
+static pl_status_t tell_fleet(pl_html_t *page, const pl_report_data_t *data)
+{
+    char *headline = NULL;
+    char *why      = NULL;
+    pl_status_t status;
+
+    status = pl_report_fleet_headline(data, &headline, &why);
+    if (status == PL_OK) {
+        tell(page, data, headline, why);
+    }
+    free(headline);
+    free(why);
+    return status;
+}
+
 static void put_headline(pl_html_t *page, const pl_report_data_t *data)
 {
     const pl_report_waits_t *w = &data->waits;
@@ -69,11 +85,6 @@ static void put_headline(pl_html_t *page, const pl_report_data_t *data)
     char headline[TEXT_BYTES], why[2 * TEXT_BYTES], rest[TEXT_BYTES];
 
     pl_report_add(&first, w->prefill_ns);
-    if (m->n_completed == 0) {
-        pl_html_headline(page, "No request has completed",
-                         "There is nothing to reckon with yet.");
-        return;
-    }
     if (w->queue_ns > w->prefill_ns) {
         (void)snprintf(headline, sizeof(headline),
                        "Queueing limits this run: %.0f %% of the time to the "
@@ -100,6 +111,20 @@ static void put_headline(pl_html_t *page, const pl_report_data_t *data)
 }
 
 /* ---- tiles ---- */
+
+static pl_status_t put_first(pl_html_t *page, const pl_report_data_t *data)
+{
+    if (data->metrics.n_completed == 0) {
+        pl_html_headline(page, "No request has completed",
+                         "There is nothing to reckon with yet.");
+        return PL_OK;
+    }
+    if (data->fleet.file.n > 0) {
+        return tell_fleet(page, data);
+    }
+    put_headline(page, data);
+    return PL_OK;
+}
 
 static void put_tiles(pl_html_t *page, const pl_report_data_t *data)
 {
@@ -136,6 +161,9 @@ static void put_tiles(pl_html_t *page, const pl_report_data_t *data)
                    seconds > 0 ? (double)m->output_tokens / seconds : 0);
     (void)snprintf(note, sizeof(note), "%" PRId64 " tokens", m->output_tokens);
     pl_html_tile(page, "output tokens", value, note);
+    if (data->fleet.file.n > 0) {
+        pl_report_fleet_tiles(page, data);
+    }
 }
 
 /* ---- advice ---- */
@@ -295,11 +323,29 @@ static double imbalance(const pl_report_data_t *data, int tier, size_t *lane_p)
     return all > 0 ? (double)most * (double)n / (double)all : 1;
 }
 
+/* "lane 3", of several instances "lane 3 of prefill 1". */
+static void name_lane(const pl_report_data_t *data, size_t lane, char *text,
+                      size_t n)
+{
+    int64_t own = (int64_t)lane;
+    int32_t i   = 0;
+    char name[PL_FLEET_NAME_BYTES];
+
+    if (data->fleet.file.n == 0) {
+        (void)snprintf(text, n, "lane %zu", lane);
+        return;
+    }
+    i = pl_fleet_instance_of(&data->fleet.file, false, own, &own);
+    pl_fleet_name(&data->fleet.file, i, name);
+    (void)snprintf(text, n, "lane %" PRId64 " of %s", own, name);
+}
+
 static void about_lanes(pl_html_t *page, const pl_report_data_t *data)
 {
     shortage_t s = count_deficits(data);
     size_t lane  = 0;
     double ratio = imbalance(data, PL_REPORT_DEVICE, &lane);
+    char name[64];
 
     if ((data->layout.n_lanes > 1) && (s.n > 0) && (s.one_lane * 2 > s.n)) {
         pl_html_advice(
@@ -314,11 +360,12 @@ static void about_lanes(pl_html_t *page, const pl_report_data_t *data)
             pl_report_number(data, "cache", "evicted_pages"));
     }
     if (ratio > 1.1) {
+        name_lane(data, lane, name, sizeof(name));
         pl_html_advice(
             page, PL_HTML_WARNING, "Lanes are uneven.",
-            "Device lane %zu holds %.2f times the mean over the run; all wait "
+            "Device %s holds %.2f times the mean over the run; all wait "
             "for it.",
-            lane, ratio);
+            name, ratio);
     }
     if (pl_report_number(data, "engine", "waits_for_write_back") > 0) {
         pl_html_advice(
@@ -378,7 +425,9 @@ static void about_decode(pl_html_t *page, const pl_report_data_t *data)
 
 static void about_events(pl_html_t *page, const pl_report_data_t *data)
 {
-    if (!data->has_events) {
+    if (data->fleet.file.n > 0) {
+        pl_report_fleet_advice(page, data);
+    } else if (!data->has_events) {
         pl_html_advice(
             page, PL_HTML_NOTE, "The file has no events.",
             "Lanes that were short are not told; run with `--events all`.");
@@ -390,9 +439,9 @@ static void about_events(pl_html_t *page, const pl_report_data_t *data)
     }
 }
 
-void pl_report_put_advice(pl_html_t *page, const pl_report_data_t *data)
+pl_status_t pl_report_put_advice(pl_html_t *page, const pl_report_data_t *data)
 {
-    put_headline(page, data);
+    PL_TRY(put_first(page, data));
     put_tiles(page, data);
     about_requests(page, data);
     if (data->metrics.n_completed > 0) {
@@ -402,4 +451,5 @@ void pl_report_put_advice(pl_html_t *page, const pl_report_data_t *data)
         about_decode(page, data);
     }
     about_events(page, data);
+    return PL_OK;
 }

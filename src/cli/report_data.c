@@ -316,11 +316,13 @@ pl_status_t pl_report_load(const pl_cli_t *cli, const pl_snapshot_t *snapshot,
                                 0, &data->shared_pages));
     }
     PL_TRY(load_events(data));
+    PL_TRY(pl_report_load_fleet(data));
     return make_waits(data);
 }
 
 void pl_report_free(pl_report_data_t *data)
 {
+    pl_report_free_fleet(data);
     for (size_t i = 0; i < data->facts.n; i++) {
         free(data->facts.items[i].name);
         free(data->facts.items[i].text);

@@ -4,6 +4,7 @@
  *   report_data.c      columns, values, and how its requests waited
  *   report_advice.c    headline, tiles, advice
  *   report_limits.c    the limits of --slo, and who keeps them
+ *   report_fleet.c     several instances: what limits them, how busy each is
  *   report_series.c    over time: hits, memory, queues, lanes
  *   report_times.c     where time goes, distributions, misses, the slowest
  *   report_curve.c     the exact LRU curve of the run's trace
@@ -16,6 +17,9 @@
 #define PL_CLI_REPORT_DATA_H
 
 #include "cli/events.h"
+#include "cli/fleet_file.h"
+#include "cli/fleet_limit.h"
+#include "cli/fleet_sides.h"
 #include "cli/html.h"
 #include "cli/inspect.h"
 #include "sim/metrics.h"
@@ -55,6 +59,16 @@ typedef struct pl_report_waits {
     int64_t prefill_at_work_ns; /* of the run, while any was */
 } pl_report_waits_t;
 
+/* Several instances; file.n is 0: it was one engine. */
+typedef struct pl_report_fleet {
+    pl_fleet_file_t file;
+    pl_outcome_t outcome; /* borrows all it has */
+    pl_fleet_sides_t sides;
+    pl_fleet_limit_t limit;
+    const char *slo_text; /* borrowed; NULL: no request has a limit */
+    pl_snapshot_column_t running, waiting, busy_ns; /* [sample][instance] */
+} pl_report_fleet_t;
+
 typedef struct pl_report_data {
     const pl_cli_t *cli;
     const pl_snapshot_t *snapshot; /* borrowed */
@@ -64,6 +78,7 @@ typedef struct pl_report_data {
     pl_metrics_t metrics;
     pl_report_waits_t waits;
     pl_report_lanes_t lanes;
+    pl_report_fleet_t fleet;
     PL_ARRAY(pl_report_fact_t) facts;
     pl_snapshot_column_t shared_pages; /* rows is 0: the file has none */
     bool has_events, whole_events;
@@ -116,9 +131,30 @@ void pl_report_say_limits(const pl_report_limits_t *limits, char *text,
                           size_t n);
 void pl_report_put_limits(pl_html_t *page, const pl_report_limits_t *limits);
 
+/* ---- several instances: report_fleet.c ---- */
+
+/* After all else is loaded; nothing of a file of one engine. */
+PL_MUST_CHECK pl_status_t pl_report_load_fleet(pl_report_data_t *data);
+void pl_report_free_fleet(pl_report_data_t *data);
+
+/* The rest is of files of several instances alone, but pl_report_put_fleet,
+ * which does nothing of others. */
+void pl_report_describe_fleet(const pl_report_data_t *data, char *text,
+                              size_t n);
+/* The caller frees both texts.  PL_OK, PL_ERR_MEMORY. */
+PL_MUST_CHECK pl_status_t pl_report_fleet_headline(const pl_report_data_t *data,
+                                                   char **head_p, char **why_p);
+void pl_report_fleet_tiles(pl_html_t *page, const pl_report_data_t *data);
+void pl_report_fleet_advice(pl_html_t *page, const pl_report_data_t *data);
+void pl_report_put_fleet(pl_html_t *page, const pl_report_data_t *data);
+/* Requests that wait on a side at a sample. */
+int64_t pl_report_fleet_waiting(const pl_report_data_t *data, size_t sample,
+                                bool prefills);
+
 /* ---- parts of the page ---- */
 
-void pl_report_put_advice(pl_html_t *page, const pl_report_data_t *data);
+PL_MUST_CHECK pl_status_t pl_report_put_advice(pl_html_t *page,
+                                               const pl_report_data_t *data);
 void pl_report_put_series(pl_html_t *page, const pl_report_data_t *data);
 PL_MUST_CHECK pl_status_t pl_report_put_times(pl_html_t *page,
                                               const pl_report_data_t *data);

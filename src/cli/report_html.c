@@ -24,6 +24,10 @@ static void describe(const pl_report_data_t *data, char *text, size_t n)
     const char *ownership = pl_report_text(data, "layout", "ownership");
     const char *executor  = pl_report_text(data, "config", "executor");
 
+    if (data->fleet.file.n > 0) {
+        pl_report_describe_fleet(data, text, n);
+        return;
+    }
     (void)snprintf(text, n,
                    "%" PRId64 " prefill and %" PRId64
                    " decode ranks, pages of %" PRId64 " tokens, chunks of "
@@ -45,10 +49,13 @@ static pl_status_t put_page(void *context, FILE *file)
     (void)snprintf(title, sizeof(title), "pagelane report of %s",
                    file_name(cli->words[0]));
     describe(data, about, sizeof(about));
-    page = pl_html_open(title, about);
-    pl_report_put_advice(page, data);
-    pl_report_put_series(page, data);
-    status = pl_report_put_times(page, data);
+    page   = pl_html_open(title, about);
+    status = pl_report_put_advice(page, data);
+    if (status == PL_OK) {
+        pl_report_put_fleet(page, data);
+        pl_report_put_series(page, data);
+        status = pl_report_put_times(page, data);
+    }
     if (status == PL_OK) {
         pl_report_put_curve(page, data);
         pl_report_put_facts(page, data);

@@ -8,8 +8,8 @@
 
 #include "cli/report_data.h"
 
-/* Processes of the trace. */
-enum { REQUESTS = 1, OPERATIONS = 2, LANES = 3 };
+/* Processes of the trace; instances have one each. */
+enum { REQUESTS = 1, OPERATIONS = 2, LANES = 3, FIRST_INSTANCE = 10 };
 
 /* Threads of one link: slices of one thread must not overlap. */
 enum { LINK_THREADS = 1 << 24 };
@@ -55,7 +55,8 @@ typedef struct writer {
     int64_t last_ns;
     PL_ARRAY(slice_t) slices;
     threads_t requests, links[N_KINDS];
-    int64_t *thread_of; /* [request] */
+    threads_t *instances; /* [instances] */
+    int64_t *thread_of;   /* [request] */
 } writer_t;
 
 /* ---- writing ---- */
@@ -369,41 +370,192 @@ static pl_status_t put_operations(writer_t *w)
     return PL_OK;
 }
 
+/* ---- instances ---- */
+
+/* A phase of a request where it was. */
+static pl_status_t put_stay(writer_t *w, int32_t request, int64_t instance,
+                            const char *phase, int64_t from_ns, int64_t to_ns)
+{
+    int64_t thread;
+
+    if ((instance < 0) || (from_ns < 0) || (to_ns <= from_ns)) {
+        return PL_OK;
+    }
+    thread = take_thread(&w->instances[instance], from_ns, to_ns);
+    if (thread < 0) {
+        return PL_ERR_MEMORY;
+    }
+    begin(w, "X", FIRST_INSTANCE + (int)instance, thread);
+    put_span(w, from_ns, to_ns);
+    fprintf(w->file,
+            ",\"cat\":\"%s\",\"name\":\"request %" PRId32
+            "\",\"args\":{\"request\":%" PRId32 "}}",
+            phase, request, request);
+    return PL_OK;
+}
+
+/* Of who came back the file has the first prefill and the last instances, which
+ * need not belong together: it is left out. */
+static pl_status_t put_stays(writer_t *w, const int32_t *order, bool prefills)
+{
+    const pl_fleet_file_t *file = &w->data->fleet.file;
+
+    for (int32_t k = 0; k < w->data->n; k++) {
+        int32_t i            = order[k];
+        const pl_record_t *r = &w->data->records[i];
+
+        if (r->reentries > 0) {
+            continue;
+        }
+        PL_TRY(prefills ? put_stay(w, i, file->prefill.items[i], "prefill",
+                                   r->admitted_ns, r->first_token_ns)
+                        : put_stay(w, i, file->decode.items[i], "decode",
+                                   r->decode_ns, r->finished_ns));
+    }
+    return PL_OK;
+}
+
+typedef struct start {
+    int64_t ns;
+    int32_t request;
+} start_t;
+
+static int by_start(const void *a, const void *b)
+{
+    const start_t *x = a;
+    const start_t *y = b;
+
+    return x->ns != y->ns
+               ? (x->ns > y->ns) - (x->ns < y->ns)
+               : (x->request > y->request) - (x->request < y->request);
+}
+
+/* Requests in the order in which they began a phase: threads are taken so. */
+static pl_status_t put_phase(writer_t *w, bool prefills)
+{
+    size_t n           = (size_t)w->data->n;
+    start_t *starts    = malloc((n + 1) * sizeof(*starts));
+    int32_t *order     = malloc((n + 1) * sizeof(*order));
+    pl_status_t status = PL_ERR_MEMORY;
+
+    if ((starts != NULL) && (order != NULL)) {
+        for (size_t i = 0; i < n; i++) {
+            const pl_record_t *r = &w->data->records[i];
+
+            starts[i] =
+                (start_t){prefills ? r->admitted_ns : r->decode_ns, (int32_t)i};
+        }
+        qsort(starts, n, sizeof(*starts), by_start);
+        for (size_t i = 0; i < n; i++) {
+            order[i] = starts[i].request;
+        }
+        status = put_stays(w, order, prefills);
+    }
+    free(starts);
+    free(order);
+    return status;
+}
+
+static void name_instance(writer_t *w, int32_t i)
+{
+    char name[PL_FLEET_NAME_BYTES + 16];
+
+    pl_fleet_name(&w->data->fleet.file, i, name);
+    name_it(w, "process_name", FIRST_INSTANCE + i, 0, name);
+    for (size_t t = 0; t < w->instances[i].heap.n; t++) {
+        (void)snprintf(name, sizeof(name), "place %zu", t);
+        name_it(w, "thread_name", FIRST_INSTANCE + i, (int64_t)t, name);
+    }
+}
+
+static pl_status_t put_instances(writer_t *w)
+{
+    size_t n = (size_t)w->data->fleet.file.n;
+
+    if (n == 0) {
+        return PL_OK;
+    }
+    w->instances = calloc(n, sizeof(*w->instances));
+    if (w->instances == NULL) {
+        return PL_ERR_MEMORY;
+    }
+    PL_TRY(put_phase(w, true));
+    PL_TRY(put_phase(w, false));
+    for (size_t i = 0; i < n; i++) {
+        name_instance(w, (int32_t)i);
+    }
+    return PL_OK;
+}
+
 /* ---- lanes ---- */
 
-static void put_counter(writer_t *w, const char *name, size_t sample)
+static void put_counter(writer_t *w, int pid, const char *name, size_t sample)
 {
-    begin(w, "C", LANES, 0);
+    begin(w, "C", pid, 0);
     put_time(w, "ts", w->data->lanes.time.items[sample]);
     fprintf(w->file, ",\"name\":\"%s\",\"args\":{", name);
+}
+
+/* Pages held in lanes [first, end) of a tier. */
+static void put_held(writer_t *w, int pid, int tier, size_t sample,
+                     size_t first, size_t end, int64_t number)
+{
+    char name[64];
+
+    if (!w->data->lanes.used[tier] || (first == end)) {
+        return;
+    }
+    (void)snprintf(name, sizeof(name), "%s pages", PL_REPORT_TIER_NAMES[tier]);
+    put_counter(w, pid, name, sample);
+    for (size_t lane = first; lane < end; lane++) {
+        fprintf(w->file, "%s\"%" PRId64 "\":%" PRId64, lane == first ? "" : ",",
+                number + (int64_t)(lane - first),
+                pl_report_held(w->data, tier, sample, lane));
+    }
+    fprintf(w->file, "}}");
+}
+
+/* Of each instance: its requests, and the pages of its lanes and homes. */
+static void put_instance_samples(writer_t *w, size_t sample)
+{
+    const pl_report_fleet_t *fleet = &w->data->fleet;
+    size_t n                       = (size_t)fleet->file.n;
+    size_t lane                    = 0;
+    size_t home                    = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        int pid      = FIRST_INSTANCE + (int)i;
+        size_t lanes = lane + (size_t)fleet->file.rows[i].lanes;
+        size_t homes = home + (size_t)fleet->file.rows[i].homes;
+
+        put_counter(w, pid, "requests", sample);
+        fprintf(w->file, "\"waiting\":%" PRId64 ",\"decoding\":%" PRId64 "}}",
+                fleet->waiting.items[sample * n + i],
+                fleet->running.items[sample * n + i]);
+        put_held(w, pid, PL_REPORT_DEVICE, sample, lane, lanes, 0);
+        put_held(w, pid, PL_REPORT_HOST, sample, lane, lanes, 0);
+        put_held(w, pid, PL_REPORT_DECODE, sample, home, homes, 0);
+        put_held(w, pid, PL_REPORT_DECODE_HOST, sample, home, homes, 0);
+        lane = lanes;
+        home = homes;
+    }
 }
 
 static void put_sample(writer_t *w, size_t sample)
 {
     const pl_report_data_t *data = w->data;
 
-    put_counter(w, "requests", sample);
+    put_counter(w, LANES, "requests", sample);
     fprintf(w->file, "\"waiting\":%" PRId64 ",\"decoding\":%" PRId64 "}}",
             data->lanes.waiting.items[sample],
             data->lanes.running.items[sample]);
+    if (data->fleet.file.n > 0) {
+        put_instance_samples(w, sample);
+        return;
+    }
     for (int tier = 0; tier < PL_REPORT_TIERS; tier++) {
-        char name[64];
-
-        if (!data->lanes.used[tier]) {
-            continue;
-        }
-        (void)snprintf(name, sizeof(name), "%s pages",
-                       PL_REPORT_TIER_NAMES[tier]);
-        put_counter(w, name, sample);
-        for (size_t lane = 0; lane < pl_report_lanes_of(data, tier); lane++) {
-            int64_t rank =
-                (int64_t)lane +
-                (tier < PL_REPORT_DECODE ? 0 : data->layout.first_home);
-
-            fprintf(w->file, "%s\"%" PRId64 "\":%" PRId64, lane == 0 ? "" : ",",
-                    rank, pl_report_held(data, tier, sample, lane));
-        }
-        fprintf(w->file, "}}");
+        put_held(w, LANES, tier, sample, 0, pl_report_lanes_of(data, tier),
+                 tier < PL_REPORT_DECODE ? 0 : data->layout.first_home);
     }
 }
 
@@ -417,7 +569,9 @@ static pl_status_t put_all(writer_t *w)
             w->data->has_events ? w->data->events.n_dropped : 0);
     PL_TRY(put_requests(w));
     PL_TRY(put_operations(w));
-    name_it(w, "process_name", LANES, 0, "lanes");
+    PL_TRY(put_instances(w));
+    name_it(w, "process_name", LANES, 0,
+            w->data->fleet.file.n > 0 ? "all instances" : "lanes");
     for (size_t i = 0; i < w->data->lanes.n; i++) {
         put_sample(w, i);
     }
@@ -435,6 +589,11 @@ pl_status_t pl_report_perfetto(const pl_report_data_t *data, FILE *file)
     for (int kind = 0; kind < N_KINDS; kind++) {
         PL_ARRAY_FREE(&w.links[kind].heap);
     }
+    for (int32_t i = 0; (w.instances != NULL) && (i < data->fleet.file.n);
+         i++) {
+        PL_ARRAY_FREE(&w.instances[i].heap);
+    }
+    free(w.instances);
     PL_ARRAY_FREE(&w.requests.heap);
     PL_ARRAY_FREE(&w.slices);
     free(w.thread_of);

@@ -5,9 +5,13 @@ It says what the simulation said: numbers are computed anew from its columns
 with h5py, for shapes and options that are drawn; one instance alone has the
 requests and counters of one engine; what it has not is told.
 """
+import csv
+import io
 import itertools
+import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,6 +23,8 @@ import h5py  # noqa: E402
 import numpy as np  # noqa: E402
 import pagelane_run as pl  # noqa: E402
 import test_schema  # noqa: E402
+from chromium import InChromium  # noqa: E402
+from report_page import CSV, DRAWN, Page  # noqa: E402
 
 SAME = os.path.join(os.path.dirname(HERE), "unit", "store", "same.sh")
 GLM = ("--hardware", "H200", "--model", "GLM-5.2", "--kv-dtype", "fp8",
@@ -235,19 +241,25 @@ class Numbers(Case):
         self.run_program(self.path("many.h5"), verb="check")
 
 
-class Files(Case):
-    """One file that all of these look at."""
+class One(Case):
+    """One file that tests look at."""
+    line = (*TIERS, "--pd", "3x2+2x4:dp2", "--slo", "ttft:600ms,tpot:1s")
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         cls.file = os.path.join(cls.folder.name, "a.h5")
-        cls.line = (*TIERS, "--pd", "3x2+2x4:dp2", "--slo", "ttft:1s")
         run = pl.Run(cls.program, *cls.line, "--snapshot", cls.file, "--json",
                      verb="sim")
         assert run.status == 0, run
         cls.said = run.json()
 
+    def report(self, path, *args):
+        return Page(self.run_program(path, *args,
+                                     verb="report").stdout.decode())
+
+
+class Files(One):
     def test_the_tree_is_that_of_the_document(self):
         with open(os.path.join(pl.ROOT, "docs", "schema.md"),
                   encoding="ascii") as file:
@@ -374,6 +386,239 @@ class Files(Case):
             report = self.run_program(self.path("bad.h5"), "--json",
                                       verb="check", status=1).json()
             self.assertGreater(report["found"][kind]["count"], 0, name)
+
+
+class Report(One):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.page = cls.report(cls(), cls.file)
+        with h5py.File(cls.file, "r") as file:
+            cls.lanes = {k: v[...].astype(np.int64)
+                         for k, v in file["lanes"].items()}
+
+    def test_what_limits_comes_first(self):
+        said = self.said
+        self.assertEqual((said["most_broken"], said["limiting_side"]),
+                         ("ttft", "prefill"))
+        kept = 100 * said["good_completed"] / said["completed"]
+        broken = 100 * said["broke_ttft"] / said["completed"]
+        self.assertEqual(self.page.texts("h1", "headline"), [
+            f"{kept:.2f} % of the requests keep ttft:600ms,tpot:1s; ttft is "
+            f"broken most, by {broken:.2f} %"])
+        text = self.run_program(*self.line, verb="sim").stdout.decode()
+        line = text.splitlines()[-1]
+        begin = "Prefill limits: "
+        self.assertTrue(line.startswith(begin), line)
+        self.assertTrue(self.page.texts("p", "why")[0].startswith(
+            "Prefill limits this deployment. " + line[len(begin):]), line)
+
+    def test_each_verdict_has_its_headline(self):
+        for words, verdict in (
+                (("--pd", "2x8+1x2", "--decode-pages", 2000), "Decode limits"),
+                (("--prefill", "1x2"), "Prefill limits"),
+                (("--pd", "2x8+1x8", *GLM, "--ep", 0), "Nothing limits")):
+            self.sim("b.h5", "--trace", pl.SLICE, "--log-level", "error",
+                     *words)
+            page = self.report(self.path("b.h5"))
+            self.assertEqual(page.texts("h1", "headline"),
+                             [verdict + " this deployment"])
+            said = self.run_program(self.path("b.h5"), "--json",
+                                    verb="inspect").json()
+            self.assertEqual({"Nothing": "none"}.get(
+                verdict.split()[0], verdict.split()[0].lower()),
+                said["limiting_side"])
+
+    def test_tables_are_what_sim_says(self):
+        sides, said = self.page.tables["sides"], self.said
+        for k, side in enumerate(("prefill", "decode")):
+            self.near(sides["busy_share"][k] / 100,
+                      said[f"{side}_utilization"])
+            self.near(sides["link_busy_share"][k] / 100,
+                      said[f"{side}_link_utilization"])
+            self.assertEqual(sides["most_waiting"][k],
+                             said[f"{side}_most_waiting"])
+            self.assertAlmostEqual(sides["imbalance"][k],
+                                   said[f"{side}_imbalance"], 5)
+        self.assertEqual(sides["gpus"], [6, 8])
+        for k, name in enumerate(("prefill", "home", "transfer", "batch")):
+            wait = said[f"mean_wait_{name}_ms"]
+            waits = self.page.tables["waits"]
+            self.assertAlmostEqual(waits["mean_ns"][k] / 1e6, wait, 5)
+            self.assertAlmostEqual(waits["share"][k],
+                                   100 * wait / said["mean_e2el_ms"], 4)
+        tiles = self.page.tiles()
+        self.assertEqual(tiles["GPUs"][0], "14")
+        self.assertEqual(tiles["prefill busy"][0],
+                         f"{100 * said['prefill_utilization']:.1f} %")
+
+    def test_a_row_an_instance(self):
+        table = self.page.tables["instances"]
+        self.assertEqual(table["instance"], [
+            "prefill 0", "prefill 1", "prefill 2", "decode 0", "decode 1"])
+        for k, one in enumerate(self.said["instances"]):
+            for name in ("requests", "most_waiting", "sent_bytes",
+                         "received_bytes", "refusals"):
+                self.assertEqual(table[name][k], one[name])
+            self.near(table["busy_share"][k] / 100,
+                      one["prefill_utilization"] + one["decode_utilization"])
+            self.assertAlmostEqual(table["mean_wait_ns"][k] / 1e6,
+                                   one["mean_wait_ms"], 5)
+            prefills = one["side"] == "prefill"
+            for name, of in (("prompt_tokens", True), ("computed_tokens", True),
+                             ("decode_steps", False)):
+                self.assertEqual(table[name][k],
+                                 one[name] if prefills == of else None)
+
+    def test_over_time(self):
+        lanes, page = self.lanes, self.page.tables
+        table = page["utilisation"]
+        start = np.array(table["time_ns"])
+        width = np.diff([*start, lanes["time_ns"][-1]])
+        self.assertGreater(len(start), 60)
+        for side, of in (("prefill", slice(0, 3)), ("decode", slice(3, 5))):
+            share = np.array(table[f"{side}_share"])
+            self.assertTrue(((share >= 0) & (share < 100 + 1e-6)).all())
+            busy = lanes["instance_busy_ns"][-1, of].sum() - \
+                lanes["instance_busy_ns"][0, of].sum()
+            n = of.stop - of.start
+            self.assertAlmostEqual((share * width).sum() / 100 * n / busy, 1)
+        rows = set(zip(
+            lanes["time_ns"].tolist(),
+            lanes["instance_waiting"][:, :3].sum(axis=1).tolist(),
+            lanes["instance_waiting"][:, 3:].sum(axis=1).tolist(),
+            lanes["running"].tolist()))
+        queues = page["queues"].rows("time_ns", "waiting_prefill",
+                                     "waiting_decode", "running")
+        self.assertGreater(len(queues), 500)
+        self.assertEqual(set(queues) - rows, set())
+        heat = page["lanes"]
+        self.assertEqual(heat.full["device_lane_2_1"], 249)
+        n = len(heat["time_ns"])
+        at = [i * (len(lanes["tick"]) - 1) // (n - 1) for i in range(n)]
+        self.assertEqual(heat["device_lane_2_1"],
+                         (249 - lanes["device_free"][at, 5]).tolist())
+        self.assertEqual(heat["decode_home_1_0"],
+                         (4095 - lanes["decode_free"][at, 2]).tolist())
+
+    def test_very_many_lanes_are_told_by_instance(self):
+        self.sim("many.h5", *TRACE, "--limit", 20, "--prefill", "40x8")
+        heat = self.report(self.path("many.h5")).tables["lanes"]
+        with h5py.File(self.path("many.h5"), "r") as file:
+            free = file["lanes/device_free"][-1].reshape(40, 8)
+            pages = int(file["layout"].attrs["device_pages"]) - 1
+        for i in (0, 39):
+            self.assertEqual(heat[f"device_instance_{i}"][-1],
+                             8 * pages - free[i].sum())
+            self.assertEqual(heat.full[f"device_instance_{i}"], 8 * pages)
+
+    def test_perfetto(self):
+        path = self.path("trace.json")
+        self.run_program(self.file, "--perfetto", path, verb="report")
+        with open(path, encoding="ascii") as file:
+            events = json.load(file)["traceEvents"]
+        pid = {e["args"]["name"]: e["pid"] for e in events
+               if e["name"] == "process_name"}
+        self.assertEqual(set(pid), {
+            "requests", "all instances", "prefill 0", "prefill 1", "prefill 2",
+            "decode 0", "decode 1"})
+        with h5py.File(self.file, "r") as file:
+            r = {k: v[...].astype(np.int64) for k, v in
+                 file["requests"].items() if k != "digest"}
+        self.assertEqual(r["reentries"].sum(), 0)
+        for side, begin, end, first in (
+                ("prefill", "admitted_ns", "first_token_ns", 0),
+                ("decode", "decode_ns", "finished_ns", 3)):
+            for k in range(3 if side == "prefill" else 2):
+                of = r[f"{side}_instance"] == first + k
+                slices = [e for e in events if e["ph"] == "X" and
+                          e["pid"] == pid[f"{side} {k}"]]
+                self.assertEqual(
+                    sorted(e["args"]["request"] for e in slices),
+                    np.nonzero(of & (r[end] > r[begin]))[0].tolist())
+                self.assertEqual(sum(round(e["dur"] * 1000) for e in slices),
+                                 int((r[end] - r[begin])[of].sum()))
+        counters = [e for e in events if e["ph"] == "C" and
+                    e["name"] == "device pages" and e["pid"] == pid["prefill 1"]]
+        self.assertEqual([list(e["args"].values()) for e in counters],
+                         (249 - self.lanes["device_free"][:, 2:4]).tolist())
+        for slices in self.by_thread(events):
+            for a, b in zip(slices, slices[1:]):
+                self.assertLessEqual(a[1], b[0])
+
+    @staticmethod
+    def by_thread(events):
+        threads = {}
+        for e in events:
+            if e["ph"] == "X" and e["pid"] >= 10:
+                start = round(e["ts"] * 1000)
+                threads.setdefault((e["pid"], e["tid"]), []).append(
+                    (start, start + round(e["dur"] * 1000)))
+        return [sorted(t) for t in threads.values()]
+
+    def test_columns_of_anything(self):
+        """A file of which anything may be wrong is read or refused."""
+        seed = self.options.seed or random.randrange(1 << 30)
+        print("seed", seed, file=sys.stderr)
+        rng = random.Random(seed)
+        names, ended = [], []
+        with h5py.File(self.file, "r") as file:
+            file.visititems(lambda name, item: names.append(name) if isinstance(
+                item, h5py.Dataset) and "instance" in name else None)
+        path, out = self.path("hostile.h5"), self.path("out.html")
+        for _ in range(self.options.files):
+            shutil.copyfile(self.file, path)
+            with h5py.File(path, "r+") as file:
+                column = file[rng.choice(names)]
+                values = column[...]
+                info = np.iinfo(values.dtype)
+                values.reshape(-1)[rng.randrange(values.size)] = rng.choice(
+                    (info.max, info.min, -1, 2, info.max // 4))
+                column[...] = values
+                del column.attrs["xxh3_64"]
+            for words, verb in (((path, "-o", out, "--perfetto", out + ".json"),
+                                 "report"), ((path,), "inspect"),
+                                ((path, "lanes"), "inspect"),
+                                ((path, "requests"), "inspect")):
+                run = pl.Run(self.program, *words, verb=verb)
+                ended.append(run.status)
+                self.assertIn(run.status, (0, 3), run)
+                self.assertNotIn("runtime error", run.stderr)
+                self.assertLessEqual(run.stderr.count("\n"), 1)
+        self.assertEqual(set(ended), {0, 3})
+
+
+class Browser(InChromium, One):
+    """The page where Chromium is installed."""
+
+    def setUp(self):
+        super().setUp()
+        self.html = self.path("a.html")
+        self.run_program(self.file, "-o", self.html, verb="report")
+
+    def test_charts_are_drawn(self):
+        page = self.browser.open(self.html)
+        drawn = page.value(DRAWN)
+        # utilisation, hits, memory, queues, three strips, two histograms
+        self.assertEqual(len(drawn), 9)
+        for n in drawn:
+            self.assertGreater(n, 1500)
+        strips = page.value("[...document.querySelectorAll('#lanes .strip')]"
+                            ".map((e) => e.textContent)")
+        self.assertEqual([s.split(",")[0] for s in strips],
+                         ["device lane", "host lane", "decode home"])
+        self.assertEqual(page.problems, [])
+        self.assertEqual(page.requests, ["file://" + self.html])
+
+    def test_csv_is_the_table(self):
+        page = self.browser.open(self.html)
+        tables = self.report(self.file).tables
+        for name in ("instances", "sides", "waits", "utilisation", "lanes"):
+            rows = list(csv.reader(io.StringIO(
+                page.value(CSV.replace("NAME", name)), newline="")))
+            table = tables[name].columns
+            self.assertEqual(rows[0], list(table))
+            self.assertEqual(len(rows) - 1, len(next(iter(table.values()))))
 
 
 if __name__ == "__main__":

@@ -206,7 +206,7 @@
     const [x, ...lanes] = table.columns;
     const groups = new Map();
     for (const lane of lanes) {
-      const tier = lane.title.replace(/ \d+$/, "");
+      const tier = lane.title.replace(/ [\d.]+$/, "");
       groups.set(tier, [...groups.get(tier) || [], lane]);
     }
     const last = [...groups.keys()].pop();
@@ -241,9 +241,9 @@
       const name = document.createElement("p");
       name.className = "strip";
       name.textContent = tier + ", " + round(rows[0].full, 0) +
-        " pages a lane";
+        " pages each";
       figure.append(name);
-      const number = (k) => rows[k].title.match(/\d+$/)[0];
+      const number = (k) => rows[k].title.match(/[\d.]+$/)[0];
       const step = Math.ceil(rows.length / 8);
       add(figure, {
         legend: { show: false },
