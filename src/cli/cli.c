@@ -170,7 +170,8 @@ static const pl_verb_t VERBS[] = {
      .run       = pl_cli_compare},
     {.name = "export",
      .operands =
-         "FILE requests|nodes|events|lanes|config|layout|counters|points",
+         "FILE requests|nodes|events|lanes|instances|config|layout|counters|"
+         "points",
      .summary   = "a table of a snapshot or of a sweep, as CSV or JSON",
      .bit       = PL_VERB_EXPORT,
      .min_words = 2,

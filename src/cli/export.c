@@ -175,7 +175,10 @@ static pl_status_t load_frame(export_t *x)
     if (!pl_snapshot_has(x->snapshot, x->table->group)) {
         PL_TRY(pl_fleet_refuse(x->snapshot, x->table->name));
         return pl_snapshot_refuse(x->snapshot, x->table->group,
-                                  "is missing: the run kept none");
+                                  "is missing: the run %s",
+                                  x->table->order == PL_FRAME_INSTANCES
+                                      ? "was of one engine"
+                                      : "kept none");
     }
     PL_TRY(pl_frame_load(x->snapshot, x->table->group, x->table->order,
                          &x->frame));
@@ -364,9 +367,8 @@ static const table_t *find_table(const pl_cli_t *cli)
     }
     pl_log(&cli->log, PL_LOG_ERROR,
            "export: there is no table '%.64s'; expected requests, nodes, "
-           "events, lanes, config, layout or counters, of several instances "
-           "instances, of a sweep points or config (see pagelane export "
-           "--help)",
+           "events, lanes, instances, config, layout or counters, of a sweep "
+           "points or config (see pagelane export --help)",
            cli->words[1]);
     return NULL;
 }
@@ -382,8 +384,8 @@ static pl_status_t export_table(export_t *x)
                x->cli->words[0], is_sweep ? "sweep" : "snapshot",
                x->table->name,
                is_sweep ? "points and config"
-                        : "requests, nodes, events, lanes, config, layout and "
-                          "counters");
+                        : "requests, nodes, events, lanes, instances, config, "
+                          "layout and counters");
         return PL_ERR_ARGUMENT;
     }
     if (!x->table->of_snapshot) {

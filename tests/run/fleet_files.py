@@ -138,14 +138,23 @@ class Numbers(Case):
         n_ran = 0
         for _ in range(self.options.files):
             options = options_of(rng)
-            run = pl.Run(self.program, *TRACE, *options, "--snapshot",
+            trace = rng.choice((TRACE, TRACE, self.sessions(rng)))
+            run = pl.Run(self.program, *trace, *options, "--snapshot",
                          self.path("a.h5"), "--json", verb="sim")
             self.assertIn(run.status, (0, 4), run)  # 4: a pool is too small
             if run.status == 0:
                 n_ran += 1
-                with self.subTest(seed=seed, options=options):
+                with self.subTest(seed=seed, trace=trace, options=options):
                     self.check_file(self.path("a.h5"), run.json())
         self.assertGreater(n_ran, self.options.files // 3)
+
+    def sessions(self, rng):
+        """Turns that come when those before them have been answered."""
+        path = self.path("sessions.jsonl")
+        self.run_program("make", "--sessions", 40, "--turns", 3, "--think",
+                         "2s", "--answer", "20:1", "--seed",
+                         rng.randrange(1000), "-o", path, verb="trace")
+        return ("--trace", path, "--log-level", "error")
 
     def check_file(self, path, said):
         want = pl.summary_of(pl.Snapshot(path))
@@ -207,6 +216,29 @@ class Numbers(Case):
             self.assertEqual(
                 set(lanes[f"{tier}_free"][-1]),
                 {layout[f"{tier}_pages"] - layout[f"{tier}_reserved"]})
+        self.check_places(path, lanes, layout, i)
+
+    def check_places(self, path, lanes, layout, instances):
+        """Lanes and homes are free until the first request comes to their
+        instance, and not for ever."""
+        with h5py.File(path, "r") as file:
+            r = {k: v[...].astype(np.int64) for k, v in
+                 file["requests"].items() if k != "digest"}
+        if r["reentries"].any() or r["readmissions"].any():
+            return  # the file has the first time there, and the last place
+        dense = lanes["tick"][1] - lanes["tick"][0] == 1
+        for side, tier, n in (("prefill", "device", "lanes"),
+                              ("decode", "decode", "homes")):
+            ends = np.cumsum(instances[n])
+            full = layout[f"{tier}_pages"] - layout[f"{tier}_reserved"]
+            held = full - lanes[f"{tier}_free"]
+            for k in np.nonzero(instances[n])[0]:
+                of = held[:, ends[k] - instances[n][k]:ends[k]].sum(axis=1)
+                came = r["admitted_ns"][r[f"{side}_instance"] == k]
+                first = came.min() if len(came) else 1 << 62
+                self.assertFalse(of[lanes["time_ns"] < first].any(), (side, k))
+                if dense:
+                    self.assertEqual(of.any(), len(came) > 0, (side, k))
 
     def test_one_instance_is_the_engine(self):
         """Requests and counters, but for those of ticks: it is woken."""
@@ -227,6 +259,24 @@ class Numbers(Case):
                     (fleet.layout, fleet.engine, fleet.cache, fleet.storage),
                     (alone.layout, alone.engine, alone.cache, alone.storage))
                 self.assertEqual(fleet.data, {})
+
+    def test_lanes_of_one_instance_are_the_engines(self):
+        """At the times of the ticks that both have, at the end of the last."""
+        line = (*TIERS, "--limit", 40)
+        self.sim("f.h5", *line, "--prefill", "1x4")
+        self.sim("e.h5", *line, "--cp", 4)
+        states = []
+        for name in ("f.h5", "e.h5"):
+            with h5py.File(self.path(name), "r") as file:
+                lanes = {k: v[...].tolist() for k, v in file["lanes"].items()}
+            self.assertEqual(lanes["tick"][1], 1)
+            states.append({time: row for time, *row in zip(*(
+                lanes[k] for k in ("time_ns", "device_free", "host_free",
+                                   "decode_free", "running", "waiting")))})
+        both = states[0].keys() & states[1].keys()
+        self.assertGreater(len(both), 150)
+        for time in both:
+            self.assertEqual(states[0][time], states[1][time], time)
 
     def test_very_many_lanes_have_fewer_samples(self):
         self.sim("many.h5", *TRACE, "--prefill", "40x64", "--decode", "2x64",
