@@ -74,7 +74,7 @@ pl_status_t pl_report_load_curve(const char *path, pl_report_data_t *data)
     if (pl_trace_has_prefixes(trace)) {
         PL_TRY_GOTO(status,
                     pl_lru_curve(trace, (int32_t)data->layout.page_tokens, true,
-                                 &data->curve),
+                                 &data->cli->log, &data->curve),
                     out);
         data->has_curve = true;
     }

@@ -338,7 +338,7 @@ static pl_status_t print(const pl_cli_t *cli, const pl_trace_t *trace)
 
     PL_TRY(pl_trace_stats(trace, page_size, &cli->log, &stats));
     if (stats.has_prefixes) {
-        PL_TRY(pl_lru_curve(trace, page_size, pages, &facts.lru));
+        PL_TRY(pl_lru_curve(trace, page_size, pages, &cli->log, &facts.lru));
     }
     status = list_capacities(cli, &facts);
     if (status == PL_OK) {

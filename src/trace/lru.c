@@ -1,5 +1,6 @@
 #include "trace/lru.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -178,7 +179,7 @@ static void add_up(pl_lru_curve_t *curve, int64_t n_blocks)
 }
 
 pl_status_t pl_lru_curve(const pl_trace_t *trace, int32_t page_tokens,
-                         bool pages, pl_lru_curve_t *curve)
+                         bool pages, const pl_log_t *log, pl_lru_curve_t *curve)
 {
     lru_pass_t pass    = {.trace       = trace,
                           .page_tokens = page_tokens,
@@ -187,10 +188,18 @@ pl_status_t pl_lru_curve(const pl_trace_t *trace, int32_t page_tokens,
     pl_status_t status = PL_OK;
 
     memset(curve, 0, sizeof(*curve));
-    if (page_tokens < 1) {
-        return PL_ERR_ARGUMENT;
+    assert(page_tokens >= 1);
+    status = open_pass(&pass);
+    if (status == PL_ERR_ARGUMENT) {
+        pl_log(
+            log, PL_LOG_ERROR,
+            "all prompts have 2^31 %s or more: expected fewer for a curve of "
+            "LRU caches; take larger pages, or less with --limit",
+            pages ? "pages" : "blocks");
     }
-    PL_TRY_GOTO(status, open_pass(&pass), out);
+    if (status != PL_OK) {
+        goto out;
+    }
     for (int32_t i = 0; i < trace->count; i++) {
         PL_TRY_GOTO(status, use(&pass, i), out);
     }

@@ -30,9 +30,10 @@ typedef struct pl_lru_curve {
  * has tokens; partial ones at a prompt's end count.  With `pages`, as an engine
  * counts: whole pages of page_tokens, and at most length-1 tokens are hit.
  * *curve is empty or freed before.  PL_OK, PL_ERR_ARGUMENT (2^31 blocks or more
- * in all prompts), PL_ERR_MEMORY. */
+ * in all prompts; reported), PL_ERR_MEMORY. */
 PL_MUST_CHECK pl_status_t pl_lru_curve(const pl_trace_t *trace,
                                        int32_t page_tokens, bool pages,
+                                       const pl_log_t *log,
                                        pl_lru_curve_t *curve);
 void pl_lru_curve_free(pl_lru_curve_t *curve);
 

@@ -59,7 +59,7 @@ static void check_lru(const pl_trace_t *trace, const pl_trace_stats_t *stats)
 {
     pl_lru_curve_t curve;
 
-    require(pl_lru_curve(trace, 16, false, &curve) == PL_OK);
+    require(pl_lru_curve(trace, 16, false, NULL, &curve) == PL_OK);
     for (int64_t c = 1; c <= curve.most; c++) {
         require(curve.hit_blocks[c] >= curve.hit_blocks[c - 1]);
         require(curve.hit_tokens[c] >= curve.hit_tokens[c - 1]);

@@ -83,7 +83,7 @@ static void compare(const pl_trace_t *trace, int32_t page, bool pages)
     static cache_t cache;
     pl_lru_curve_t curve;
 
-    ck_assert_int_eq(pl_lru_curve(trace, page, pages, &curve), PL_OK);
+    ck_assert_int_eq(pl_lru_curve(trace, page, pages, NULL, &curve), PL_OK);
     for (int capacity = 0; capacity <= curve.most + 2; capacity++) {
         int64_t hits = 0;
 
@@ -134,8 +134,8 @@ START_TEST(the_end_is_the_ceiling)
     pl_lru_curve_t blocks, pages;
 
     ck_assert_int_eq(pl_trace_stats(trace, 64, NULL, &stats), PL_OK);
-    ck_assert_int_eq(pl_lru_curve(trace, 64, false, &blocks), PL_OK);
-    ck_assert_int_eq(pl_lru_curve(trace, 64, true, &pages), PL_OK);
+    ck_assert_int_eq(pl_lru_curve(trace, 64, false, NULL, &blocks), PL_OK);
+    ck_assert_int_eq(pl_lru_curve(trace, 64, true, NULL, &pages), PL_OK);
     ck_assert_int_eq(blocks.n_blocks, stats.n_blocks);
     ck_assert_int_eq(blocks.n_tokens, stats.input.total);
     ck_assert_int_eq(blocks.hit_blocks[blocks.most], stats.hit_blocks);
@@ -172,7 +172,7 @@ START_TEST(conversation)
         return;
     }
     trace = must_open_file(path, NULL);
-    ck_assert_int_eq(pl_lru_curve(trace, 64, false, &curve), PL_OK);
+    ck_assert_int_eq(pl_lru_curve(trace, 64, false, NULL, &curve), PL_OK);
     for (size_t i = 0; i < sizeof(KNOWN) / sizeof(*KNOWN); i++) {
         int64_t at = pl_lru_curve_at(&curve, KNOWN[i].capacity);
 
