@@ -5,8 +5,8 @@
  .kind  = PL_OPTION_STRING,
  .unit  = "file",
  .help  = "The requests: Mooncake, Bailian or token JSONL, agentic "
-          "sessions, CSV of lengths; packed by gzip or zstd or not. Told "
-          "apart by content.",
+          "sessions, CSV of lengths; packed by gzip or zstd or not; - is stdin. "
+          "Told apart by content.",
  .verbs = PLANS | PL_VERB_TRACE_STATS | PL_VERB_REPORT,
  AT(trace)},
     {.group = "trace",
@@ -54,14 +54,27 @@
      .kind     = PL_OPTION_INTEGER,
      .fallback = "0",
      .unit     = "tokens",
-     .help     = "What one block id of the trace stands for; 0 takes the "
-                 "file's own (Mooncake's 512). A smaller number scales all "
-                 "lengths down, rounding up.",
+     .help     = "Let one block id of the trace stand for so many tokens; 0 "
+                 "takes the file's own (Mooncake's 512). A smaller number "
+                 "scales all lengths down, rounding up.",
      .min      = 0,
      .max      = 512,
      .verbs    = TRACED,
      .recorded = true,
      AT(block_tokens)},
+    {.group    = "trace",
+     .name     = "trace-block-size",
+     .kind     = PL_OPTION_INTEGER,
+     .fallback = "0",
+     .unit     = "tokens",
+     .help     = "What a block id of the file stands for where the file does "
+                 "not say so; 0 is as usual in its format: 512 in Mooncake's, "
+                 "16 in Bailian's, 64 in agentic sessions.",
+     .min      = 0,
+     .max      = 1 << 24,
+     .verbs    = TRACED,
+     .recorded = true,
+     AT(trace_block_size)},
     {.group    = "trace",
      .name     = "passes",
      .kind     = PL_OPTION_INTEGER,

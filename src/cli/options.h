@@ -73,9 +73,10 @@ enum { PL_OPT_VERIFY_OFF, PL_OPT_VERIFY_DIGEST, PL_OPT_VERIFY_FULL };
 typedef struct pl_options {
     /* trace */
     char *trace;
-    int64_t limit;        /* requests; -1 = all */
-    int64_t offset;       /* requests */
-    int64_t block_tokens; /* 0 = the file's own */
+    int64_t limit;            /* requests; -1 = all */
+    int64_t offset;           /* requests */
+    int64_t block_tokens;     /* 0 = the file's own */
+    int64_t trace_block_size; /* 0 = as usual */
     int64_t passes;
     int32_t pace; /* PL_OPT_PACE_ */
     int32_t lru;  /* PL_OPT_LRU_ */

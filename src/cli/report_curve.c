@@ -15,8 +15,10 @@ static void take_options(const pl_report_data_t *data, const char *path,
     const struct {
         const char *name;
         int64_t least, value;
-    } numbers[] = {{"offset", 0, 0}, {"limit", -1, 0},  {"block_tokens", 0, 0},
-                   {"passes", 1, 0}, {"max_new", 0, 0}, {"seed", 0, 0}};
+    } numbers[] = {{"offset", 0, 0},          {"limit", -1, 0},
+                   {"block_tokens", 0, 0},    {"passes", 1, 0},
+                   {"max_new", 0, 0},         {"seed", 0, 0},
+                   {"trace_block_size", 0, 0}};
     int64_t values[sizeof(numbers) / sizeof(numbers[0])];
     const char *pace    = pl_report_text(data, "config", "pace");
     const char *speedup = pl_report_text(data, "config", "speedup");
@@ -36,6 +38,7 @@ static void take_options(const pl_report_data_t *data, const char *path,
     params->passes       = (int32_t)values[3];
     params->max_new      = (int32_t)values[4];
     params->seed         = (uint64_t)values[5];
+    params->id_tokens    = (int32_t)values[6];
     params->speedup      = speedup == NULL ? 1 : strtod(speedup, NULL);
     params->paced        = (pace == NULL) || (strcmp(pace, "none") != 0);
 }

@@ -355,7 +355,8 @@ int pl_cli_trace_stats(const pl_cli_t *cli)
     pl_trace_t *trace        = NULL;
     pl_status_t status;
 
-    params.path = trace_path(cli);
+    params.paced = true;
+    params.path  = trace_path(cli);
     if (params.path == NULL) {
         return pl_status_exit(PL_ERR_ARGUMENT);
     }

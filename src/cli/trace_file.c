@@ -36,6 +36,7 @@ pl_status_t pl_cli_trace_params(const pl_options_t *options,
     params->offset       = options->offset;
     params->limit        = options->limit;
     params->block_tokens = (int32_t)options->block_tokens;
+    params->id_tokens    = (int32_t)options->trace_block_size;
     params->passes       = (int32_t)options->passes;
     return PL_OK;
 }

@@ -7,7 +7,7 @@
  * follows the one before it after think_time.  Requests that a session started
  * beside itself are a list within the list, whose t counts from its start (its
  * own t is its end, duration_ms before that its start); the turn after waits
- * for all of them. */
+ * for all of them but those that were launched to run on ("async_launched"). */
 #include <string.h>
 
 #include "trace/id_map.h"
@@ -27,6 +27,7 @@ static const char *const IDS[]      = {"hash_ids", NULL};
 static const char *const THINK[]    = {"think_time", NULL};
 static const char *const WORK[]     = {"api_time", NULL};
 static const char *const LASTED[]   = {"duration_ms", NULL};
+static const char *const STATUS[]   = {"status", NULL};
 
 /* Spaces of ids besides the sessions, which are numbered from 1. */
 enum { GLOBAL = 0 };
@@ -201,6 +202,34 @@ static pl_status_t read_request(const pl_jsonl_t *jsonl, reading_t *reading,
 static pl_status_t read_list(const pl_jsonl_t *jsonl, reading_t *reading,
                              struct json_object *list, thread_t *thread);
 
+/* What comes next in `thread` waits for the end of `aside`, whose rows begin
+ * at `first`: for its last request, and for lists that it started after that.
+ */
+static pl_status_t join(const thread_t *aside, size_t first, thread_t *thread)
+{
+    if ((aside->before != NONE) && (aside->before >= first)) {
+        PL_TRY(PL_ARRAY_PUSH(&thread->aside, aside->before));
+    }
+    for (size_t i = 0; i < aside->aside.n; i++) {
+        PL_TRY(PL_ARRAY_PUSH(&thread->aside, aside->aside.items[i]));
+    }
+    if (aside->end_ns > thread->end_ns) {
+        thread->end_ns = aside->end_ns;
+    }
+    return PL_OK;
+}
+
+/* Is nobody to wait for it? */
+static pl_status_t read_runs_on(const pl_jsonl_t *jsonl, bool *runs_on_p)
+{
+    struct json_object *value = NULL;
+
+    PL_TRY(pl_jsonl_find(jsonl, STATUS, NULL, &value));
+    *runs_on_p = json_object_is_type(value, json_type_string) &&
+                 (strcmp(json_object_get_string(value), "async_launched") == 0);
+    return PL_OK;
+}
+
 /* A list that `thread` has started beside itself. */
 static pl_status_t read_aside(const pl_jsonl_t *jsonl, reading_t *reading,
                               struct json_object *list, thread_t *thread)
@@ -211,8 +240,10 @@ static pl_status_t read_aside(const pl_jsonl_t *jsonl, reading_t *reading,
     size_t first      = reading->rows->row.n;
     int64_t lasted_ns = 0;
     int64_t end_ns    = 0;
+    bool runs_on      = false;
     pl_status_t status;
 
+    PL_TRY(read_runs_on(jsonl, &runs_on));
     PL_TRY(pl_jsonl_seconds(jsonl, TIME, false, &end_ns));
     PL_TRY(pl_jsonl_time(jsonl, LASTED, true, &lasted_ns));
     if (!add_ns(&end_ns, thread->start_ns)) {
@@ -222,18 +253,12 @@ static pl_status_t read_aside(const pl_jsonl_t *jsonl, reading_t *reading,
     aside.delay_ns =
         aside.start_ns > thread->end_ns ? aside.start_ns - thread->end_ns : 0;
     status = read_list(jsonl, reading, list, &aside);
+    if ((status == PL_OK) && (reading->rows->row.n > first) && !runs_on) {
+        aside.end_ns = end_ns > aside.end_ns ? end_ns : aside.end_ns;
+        status       = join(&aside, first, thread);
+    }
     PL_ARRAY_FREE(&aside.aside);
-    PL_TRY(status);
-    if (reading->rows->row.n == first) {
-        return PL_OK;
-    }
-    if (aside.end_ns > thread->end_ns) {
-        thread->end_ns = aside.end_ns;
-    }
-    if (end_ns > thread->end_ns) {
-        thread->end_ns = end_ns;
-    }
-    return PL_ARRAY_PUSH(&thread->aside, aside.before);
+    return status;
 }
 
 static pl_status_t read_list(const pl_jsonl_t *jsonl, reading_t *reading,
@@ -286,7 +311,7 @@ static pl_status_t read_session(const pl_jsonl_t *jsonl, void *context)
 
     reading->session      = ++reading->rows->n_sessions;
     reading->n_threads    = 0;
-    reading->block_tokens = BLOCK_TOKENS;
+    reading->block_tokens = pl_trace_id_tokens(jsonl->source, BLOCK_TOKENS);
     PL_TRY(pl_jsonl_find(jsonl, REQUESTS, "an array of requests", &list));
     PL_TRY(pl_jsonl_find(jsonl, SCOPE, NULL, &scope));
     PL_TRY(pl_jsonl_count(jsonl, SIZE, 1, true, &reading->block_tokens));

@@ -2,8 +2,9 @@
  * GeneratedTokens), BurstGPT and Vidur have it.
  *
  * Names are compared without case, spaces and underscores; other columns are
- * passed over.  A time is a date or a number of seconds.  Nothing tells which
- * prompts begin alike: each is one block of its own. */
+ * passed over.  Columns are parted by commas, semicolons or tabs.  A time is a
+ * date, a number of seconds, or of ms if the column's name says so.  Nothing
+ * tells which prompts begin alike: each is one block of its own. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
@@ -16,20 +17,21 @@
 
 #define NS_PER_S INT64_C(1000000000)
 
-enum { TIME, INPUT, OUTPUT, SESSION, ELAPSED, N_FIELDS };
+enum { TIME, INPUT, OUTPUT, SESSION, ELAPSED, THINK, TIME_MS, N_FIELDS };
 
 /* Names of the columns, as they are compared. */
 static const char *const NAMES[N_FIELDS][8] = {
-    [TIME]    = {"timestamp", "arrivedat", "arrivaltime"},
+    [TIME]    = {"timestamp", "arrivedat", "arrivaltime", "sessionstartat"},
     [INPUT]   = {"contexttokens", "requesttokens", "inputtokens", "inputlength",
                  "numprefilltokens", "prompttokens"},
     [OUTPUT]  = {"generatedtokens", "responsetokens", "outputtokens",
                  "outputlength", "numdecodetokens", "completiontokens"},
     [SESSION] = {"sessionid"},
     [ELAPSED] = {"elapsedtime"},
+    [THINK]   = {"thinktime"},
+    [TIME_MS] = {"timestampms", "arrivedatms", "arrivaltimems", "arrivalms"},
 };
 static const char *const WANTED[N_FIELDS] = {
-    [TIME]   = "TIMESTAMP",
     [INPUT]  = "ContextTokens or Request tokens",
     [OUTPUT] = "GeneratedTokens or Response tokens",
 };
@@ -45,7 +47,18 @@ typedef struct line {
     const char *text;
     size_t n;
     int64_t number;
+    char parts; /* columns: a comma or what stands for it */
 } line_t;
+
+static bool is_blank(const line_t *line)
+{
+    for (size_t i = 0; i < line->n; i++) {
+        if (isspace((unsigned char)line->text[i]) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
 
 /* Step to the next line with something on it. */
 static bool next_line(line_t *line)
@@ -58,18 +71,17 @@ static bool next_line(line_t *line)
         line->n    = newline == NULL ? left : (size_t)(newline - line->next);
         line->next = newline == NULL ? line->end : newline + 1;
         line->number++;
-        while ((line->n > 0) &&
-               (isspace((unsigned char)line->text[line->n - 1]) != 0)) {
+        while ((line->n > 0) && (line->text[line->n - 1] == '\r')) {
             line->n--;
         }
-        if (line->n > 0) {
+        if (!is_blank(line)) {
             return true;
         }
     }
     return false;
 }
 
-/* The piece before the next comma that is not quoted; false at the end. */
+/* The piece up to where the next column begins, unquoted; false at the end. */
 static bool next_piece(const line_t *line, size_t *at, piece_t *piece)
 {
     bool quoted = false;
@@ -78,7 +90,7 @@ static bool next_piece(const line_t *line, size_t *at, piece_t *piece)
     if (i > line->n) {
         return false;
     }
-    for (; (i < line->n) && (quoted || (line->text[i] != ',')); i++) {
+    for (; (i < line->n) && (quoted || (line->text[i] != line->parts)); i++) {
         quoted ^= line->text[i] == '"';
     }
     *piece = (piece_t){line->text + *at, i - *at};
@@ -110,20 +122,47 @@ static bool is_name(const piece_t *piece, const char *name)
     return *name == '\0';
 }
 
-/* columns[field]: where it stands, from 0; -1: nowhere. */
-static void find_columns(const line_t *line, int *columns)
+/* The field of a name of a column; N_FIELDS: none. */
+static int field_of(const piece_t *piece)
 {
-    size_t at = 0;
-    piece_t piece;
-
     for (int f = 0; f < N_FIELDS; f++) {
-        columns[f] = -1;
-    }
-    for (int c = 0; next_piece(line, &at, &piece); c++) {
-        for (int f = 0; f < N_FIELDS; f++) {
-            for (int k = 0; (NAMES[f][k] != NULL) && (columns[f] < 0); k++) {
-                columns[f] = is_name(&piece, NAMES[f][k]) ? c : -1;
+        for (int k = 0; NAMES[f][k] != NULL; k++) {
+            if (is_name(piece, NAMES[f][k])) {
+                return f;
             }
+        }
+    }
+    return N_FIELDS;
+}
+
+/* columns[field]: where it stands, from 0; -1: nowhere.  Finds out what parts
+ * the columns.  *twice_p: a name that says what another one said, or NULL. */
+static void find_columns(line_t *line, int *columns, piece_t *twice_p)
+{
+    static const char PARTS[] = {',', ';', '\t'};
+
+    for (size_t p = 0; p < sizeof(PARTS); p++) {
+        size_t at = 0;
+        piece_t piece;
+
+        *twice_p    = (piece_t){NULL, 0};
+        line->parts = PARTS[p];
+        for (int f = 0; f < N_FIELDS; f++) {
+            columns[f] = -1;
+        }
+        for (int c = 0; next_piece(line, &at, &piece); c++) {
+            int f = field_of(&piece);
+
+            if (f == N_FIELDS) {
+                continue;
+            }
+            if (columns[f] >= 0) {
+                *twice_p = piece;
+            }
+            columns[f] = c;
+        }
+        if ((columns[INPUT] >= 0) || (columns[OUTPUT] >= 0)) {
+            return;
         }
     }
 }
@@ -133,11 +172,12 @@ static bool recognises(const pl_trace_source_t *source,
 {
     line_t line = {.next = source->text, .end = source->text + source->n_bytes};
     int columns[N_FIELDS];
+    piece_t twice;
 
     if ((first != NULL) || !next_line(&line)) {
         return false;
     }
-    find_columns(&line, columns);
+    find_columns(&line, columns, &twice);
     return (columns[INPUT] >= 0) || (columns[OUTPUT] >= 0);
 }
 
@@ -170,10 +210,9 @@ static bool take(const piece_t *piece, size_t *at, const char *any)
     return false;
 }
 
-/* A fraction of a second behind a point; what is finer than ns is dropped. */
-static int64_t take_fraction(const piece_t *piece, size_t *at)
+/* A fraction of a unit behind a point; what is finer than ns is dropped. */
+static int64_t take_fraction(const piece_t *piece, size_t *at, int64_t unit)
 {
-    int64_t unit  = NS_PER_S;
     int64_t value = 0;
     int64_t digit = 0;
 
@@ -198,6 +237,12 @@ static int64_t days_of(int64_t year, int64_t month, int64_t day)
     return 146097 * era + 365 * yoe + yoe / 4 - yoe / 100 + doy - 719468;
 }
 
+static int64_t days_in(int64_t year, int64_t month)
+{
+    return month == 12 ? 31
+                       : days_of(year, month + 1, 1) - days_of(year, month, 1);
+}
+
 /* 2023-11-16 18:17:03.9799600, with or without a zone: Z or +01:00. */
 static bool read_date(const piece_t *piece, int64_t *ns_p)
 {
@@ -212,12 +257,12 @@ static bool read_date(const piece_t *piece, int64_t *ns_p)
                    take_digits(piece, &at, 2, &minute) &&
                    take(piece, &at, ":") && take_digits(piece, &at, 2, &second);
 
-    if (!is_good || (year < 1970) || (year > 2254) || (month < 1) ||
-        (month > 12) || (day < 1) || (day > 31) || (hour > 23) ||
-        (minute > 59) || (second > 60)) {
+    if (!is_good || (year < 1970) || (year > 2255) || (month < 1) ||
+        (month > 12) || (day < 1) || (day > days_in(year, month)) ||
+        (hour > 23) || (minute > 59) || (second > 60)) {
         return false;
     }
-    ns = take_fraction(piece, &at);
+    ns = take_fraction(piece, &at, NS_PER_S);
     if (!take(piece, &at, "Z") && (at < piece->n)) {
         int sign = piece->text[at] == '-' ? -1 : 1;
 
@@ -230,11 +275,11 @@ static bool read_date(const piece_t *piece, int64_t *ns_p)
     ns += NS_PER_S * (86400 * days_of(year, month, day) + 3600 * hour +
                       60 * minute + second);
     *ns_p = ns;
-    return (at == piece->n) && (ns >= 0);
+    return (at == piece->n) && (ns >= 0) && (ns <= PL_TRACE_MAX_NS);
 }
 
-/* Seconds: exact if without an exponent. */
-static bool read_seconds(const piece_t *piece, int64_t *ns_p)
+/* A number of units: exact if without an exponent. */
+static bool read_number(const piece_t *piece, int64_t unit_ns, int64_t *ns_p)
 {
     int64_t whole = 0;
     int64_t digit = 0;
@@ -245,11 +290,11 @@ static bool read_seconds(const piece_t *piece, int64_t *ns_p)
 
     while (take_digits(piece, &at, 1, &digit)) {
         whole = 10 * whole + digit;
-        if (whole > PL_TRACE_MAX_NS / NS_PER_S) {
+        if (whole > PL_TRACE_MAX_NS / unit_ns) {
             return false;
         }
     }
-    *ns_p = NS_PER_S * whole + take_fraction(piece, &at);
+    *ns_p = unit_ns * whole + take_fraction(piece, &at, unit_ns);
     if ((at == piece->n) && (piece->n > 0) && (piece->text[0] != '.')) {
         return true;
     }
@@ -259,11 +304,12 @@ static bool read_seconds(const piece_t *piece, int64_t *ns_p)
     memcpy(text, piece->text, piece->n);
     text[piece->n] = '\0';
     value          = strtod(text, &end);
-    if ((end != text + piece->n) || !isfinite(value) || (value < 0) ||
-        (value * (double)NS_PER_S > (double)PL_TRACE_MAX_NS)) {
+    if ((end != text + piece->n) ||
+        (strspn(text, "0123456789.eE+-") != piece->n) || !isfinite(value) ||
+        (value < 0) || (value * (double)unit_ns > (double)PL_TRACE_MAX_NS)) {
         return false;
     }
-    *ns_p = (int64_t)(value * (double)NS_PER_S + 0.5);
+    *ns_p = (int64_t)(value * (double)unit_ns + 0.5);
     return true;
 }
 
@@ -283,11 +329,18 @@ static pl_status_t read_count(const pl_trace_source_t *source, int64_t line,
                               int64_t least, int32_t *value_p)
 {
     int64_t value = 0;
+    int64_t digit = 0;
     size_t at     = 0;
     char wanted[64];
 
-    if ((piece->n > 0) && (piece->n <= 10) &&
-        take_digits(piece, &at, piece->n, &value) && (value >= least) &&
+    while ((at < 10) && take_digits(piece, &at, 1, &digit)) {
+        value = 10 * value + digit;
+    }
+    if ((at > 0) && take(piece, &at, ".")) { /* 600.0 is 600 */
+        while (take(piece, &at, "0")) {
+        }
+    }
+    if ((piece->n > 0) && (at == piece->n) && (value >= least) &&
         (value <= INT32_MAX)) {
         *value_p = (int32_t)value;
         return PL_OK;
@@ -309,67 +362,147 @@ typedef struct reading {
     PL_ARRAY(int64_t) end; /* of each row of this file, or -1: not known */
 } reading_t;
 
-/* A turn comes when it came, but not before the one before it has ended; or so
- * long after that, if the file says when that was. */
-static pl_status_t read_session(reading_t *reading, const piece_t *name,
+/* The row before it in its session, if there is one. */
+static bool find_before(const reading_t *reading, const piece_t *session,
+                        pl_hash128_t *hash_p, size_t *before_p)
+{
+    uint64_t before = 0;
+
+    *hash_p = pl_hash128(session->text, session->n, 0);
+    if ((session->n == 0) ||
+        !pl_id_map_find(&reading->sessions, hash_p->lo, hash_p->hi, &before)) {
+        return false;
+    }
+    *before_p = (size_t)before;
+    return true;
+}
+
+/* A turn comes so long after the answer before it as the file says: by its
+ * think time, or if it tells when that answer was; else when it came, but not
+ * before that answer. */
+static pl_status_t read_session(reading_t *reading, const piece_t *fields,
                                 pl_trace_row_t *row)
 {
     pl_trace_rows_t *rows = reading->rows;
-    pl_hash128_t hash     = pl_hash128(name->text, name->n, 0);
-    uint64_t before       = 0;
+    int64_t think         = 0;
+    size_t before         = 0;
+    pl_hash128_t hash;
 
-    if (name->n == 0) {
+    if (fields[SESSION].n == 0) {
         return PL_OK;
     }
-    if (pl_id_map_find(&reading->sessions, hash.lo, hash.hi, &before)) {
-        int64_t end = reading->end.items[before - reading->first];
+    if (find_before(reading, &fields[SESSION], &hash, &before)) {
+        int64_t end    = reading->end.items[before - reading->first];
+        bool has_think = read_number(&fields[THINK], NS_PER_S, &think);
 
         row->session    = rows->row.items[before].session;
-        row->not_before = end < 0;
-        row->delay_ns =
-            (end >= 0) && (row->time_ns > end) ? row->time_ns - end : 0;
-        PL_TRY(pl_trace_wait_for(rows, row, (size_t)before));
+        row->not_before = !has_think && (end < 0);
+        row->delay_ns   = has_think ? think
+                          : (end >= 0) && (row->time_ns > end)
+                              ? row->time_ns - end
+                              : 0;
+        PL_TRY(pl_trace_wait_for(rows, row, before));
     } else {
         row->session = ++rows->n_sessions;
     }
     return pl_id_map_put(&reading->sessions, hash.lo, hash.hi, rows->row.n);
 }
 
+/* A turn whose think time is there needs no time. */
+static pl_status_t read_time(const reading_t *reading, const piece_t *fields,
+                             int64_t line, int64_t *time_ns_p)
+{
+    bool in_ms           = reading->columns[TIME_MS] >= 0;
+    const piece_t *field = &fields[in_ms ? TIME_MS : TIME];
+    int64_t think        = 0;
+    size_t before        = 0;
+    pl_hash128_t hash;
+
+    *time_ns_p = PL_TRACE_NO_TIME;
+    if (!in_ms && (reading->columns[TIME] < 0)) {
+        return PL_OK;
+    }
+    if (read_number(field, in_ms ? NS_PER_S / 1000 : NS_PER_S, time_ns_p) ||
+        (!in_ms && read_date(field, time_ns_p))) {
+        return PL_OK;
+    }
+    *time_ns_p = PL_TRACE_NO_TIME;
+    if ((field->n == 0) && read_number(&fields[THINK], NS_PER_S, &think) &&
+        find_before(reading, &fields[SESSION], &hash, &before)) {
+        return PL_OK;
+    }
+    return bad_field(reading->source, line, "of times", field,
+                     in_ms ? "a number of ms"
+                           : "a date and time (2023-11-16 18:17:03.98), or "
+                             "seconds below 9e9 (ms: name the column "
+                             "TIMESTAMP_MS)");
+}
+
 static pl_status_t read_row(reading_t *reading, const line_t *line)
 {
     const pl_trace_source_t *source = reading->source;
     pl_trace_rows_t *rows           = reading->rows;
-    piece_t fields[N_FIELDS] = {{"", 0}, {"", 0}, {"", 0}, {"", 0}, {"", 0}};
-    pl_trace_row_t row       = {.line = line->number, .n = 1};
-    int64_t elapsed          = 0;
-    int64_t end              = -1;
-    size_t at                = 0;
+    piece_t fields[N_FIELDS];
+    pl_trace_row_t row = {.line = line->number, .n = 1};
+    int64_t elapsed    = 0;
+    int64_t end        = -1;
+    size_t at          = 0;
     piece_t piece;
 
+    for (int f = 0; f < N_FIELDS; f++) {
+        fields[f] = (piece_t){"", 0};
+    }
     for (int c = 0; next_piece(line, &at, &piece); c++) {
         for (int f = 0; f < N_FIELDS; f++) {
             fields[f] = reading->columns[f] == c ? piece : fields[f];
         }
     }
-    if (!read_date(&fields[TIME], &row.time_ns) &&
-        !read_seconds(&fields[TIME], &row.time_ns)) {
-        return bad_field(source, line->number, WANTED[TIME], &fields[TIME],
-                         "a date and time, or seconds");
-    }
+    PL_TRY(read_time(reading, fields, line->number, &row.time_ns));
     PL_TRY(read_count(source, line->number, "of input tokens", &fields[INPUT],
                       1, &row.input_tokens));
     PL_TRY(read_count(source, line->number, "of output tokens", &fields[OUTPUT],
                       0, &row.output_tokens));
-    if (read_seconds(&fields[ELAPSED], &elapsed) &&
+    if ((row.time_ns != PL_TRACE_NO_TIME) &&
+        read_number(&fields[ELAPSED], NS_PER_S, &elapsed) &&
         (elapsed <= PL_TRACE_MAX_NS - row.time_ns)) {
         end = row.time_ns + elapsed;
     }
-    PL_TRY(read_session(reading, &fields[SESSION], &row));
+    PL_TRY(read_session(reading, fields, &row));
     PL_TRY(PL_ARRAY_PUSH(&reading->end, end));
     row.block_tokens = row.input_tokens;
     row.first        = rows->ids.n;
     PL_TRY(PL_ARRAY_PUSH(&rows->ids, (uint64_t)rows->row.n));
     return PL_ARRAY_PUSH(&rows->row, row);
+}
+
+/* The names of the columns. */
+static pl_status_t read_header(reading_t *reading, line_t *line)
+{
+    const pl_trace_source_t *source = reading->source;
+    int *columns                    = reading->columns;
+    piece_t twice;
+
+    find_columns(line, columns, &twice);
+    if (twice.text != NULL) {
+        return pl_trace_bad(source, line->number,
+                            "column %.*s says what another one says: expected "
+                            "one of them; rename the other",
+                            twice.n < 40 ? (int)twice.n : 40, twice.text);
+    }
+    if ((columns[TIME] >= 0) && (columns[TIME_MS] >= 0)) {
+        return pl_trace_bad(source, line->number,
+                            "two columns of times, one of them in ms: expected "
+                            "one of them; rename the other");
+    }
+    for (int f = INPUT; f <= OUTPUT; f++) {
+        if (columns[f] < 0) {
+            return pl_trace_bad(source, line->number,
+                                "a column is missing: expected %s; name the "
+                                "columns on the first line",
+                                WANTED[f]);
+        }
+    }
+    return PL_OK;
 }
 
 static pl_status_t read_lines(reading_t *reading)
@@ -380,15 +513,7 @@ static pl_status_t read_lines(reading_t *reading)
     if (!next_line(&line)) {
         return PL_OK;
     }
-    find_columns(&line, reading->columns);
-    for (int f = TIME; f <= OUTPUT; f++) {
-        if (reading->columns[f] < 0) {
-            return pl_trace_bad(source, line.number,
-                                "a column is missing: expected %s; name the "
-                                "columns on the first line",
-                                WANTED[f]);
-        }
-    }
+    PL_TRY(read_header(reading, &line));
     while (next_line(&line)) {
         PL_TRY(read_row(reading, &line));
     }

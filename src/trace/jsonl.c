@@ -10,6 +10,9 @@
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S  INT64_C(1000000000)
 
+/* Of an id that is a string. */
+enum { ID_DIGITS = 16 };
+
 pl_status_t pl_jsonl_open(const pl_trace_source_t *source, pl_jsonl_t *jsonl)
 {
     memset(jsonl, 0, sizeof(*jsonl));
@@ -127,7 +130,8 @@ static pl_status_t parse_line(pl_jsonl_t *jsonl)
     if (error == json_tokener_continue) {
         return pl_trace_bad(jsonl->source, jsonl->number,
                             "the line ends within its JSON: expected one "
-                            "whole object a line; restore or remove it");
+                            "whole object a line%s; restore or remove it",
+                            jsonl->number == 1 ? " (jq -c . makes lines)" : "");
     }
     if ((error != json_tokener_success) || (at != jsonl->n_bytes)) {
         return pl_trace_bad(
@@ -142,7 +146,7 @@ static pl_status_t parse_line(pl_jsonl_t *jsonl)
         return pl_trace_bad(
             jsonl->source, jsonl->number,
             "a JSON %s: expected one object {...} a line; "
-            "write one request on each line",
+            "write one request on each line, as jq -c '.[]' does",
             json_type_to_name(json_object_get_type(jsonl->object)));
     }
     jsonl->has_overflow = line_has_overflow(jsonl);
@@ -244,6 +248,32 @@ bool pl_jsonl_unsigned(const pl_jsonl_t *jsonl, struct json_object *value,
     return (*value_p < UINT64_MAX) || !jsonl->has_overflow;
 }
 
+const char *pl_jsonl_shown(const pl_jsonl_t *jsonl, struct json_object *value)
+{
+    if (json_object_is_type(value, json_type_int) && jsonl->has_overflow &&
+        (json_object_get_uint64(value) == UINT64_MAX)) {
+        return "a number of more than 64 bits";
+    }
+    return json_object_to_json_string(value);
+}
+
+/* As pl_jsonl_unsigned(), and 600.0 is 600. */
+static bool read_length(const pl_jsonl_t *jsonl, struct json_object *value,
+                        uint64_t *value_p)
+{
+    double number;
+
+    if (!json_object_is_type(value, json_type_double)) {
+        return pl_jsonl_unsigned(jsonl, value, value_p);
+    }
+    number = json_object_get_double(value);
+    if (!(number >= 0) || (number > INT32_MAX) || (number != floor(number))) {
+        return false;
+    }
+    *value_p = (uint64_t)number;
+    return true;
+}
+
 pl_status_t pl_jsonl_count(const pl_jsonl_t *jsonl, const char *const *names,
                            int32_t least, bool optional, int32_t *value_p)
 {
@@ -255,13 +285,13 @@ pl_status_t pl_jsonl_count(const pl_jsonl_t *jsonl, const char *const *names,
     if (value == NULL) {
         return PL_OK;
     }
-    if (!pl_jsonl_unsigned(jsonl, value, &number) ||
-        (number < (uint64_t)least) || (number > INT32_MAX)) {
+    if (!read_length(jsonl, value, &number) || (number < (uint64_t)least) ||
+        (number > INT32_MAX)) {
         return pl_trace_bad(jsonl->source, jsonl->number,
                             "\"%s\" is %.40s: expected a whole number from %d "
                             "to %d; fix or remove the line",
-                            names[0], json_object_to_json_string(value),
-                            (int)least, (int)INT32_MAX);
+                            names[0], pl_jsonl_shown(jsonl, value), (int)least,
+                            (int)INT32_MAX);
     }
     *value_p = (int32_t)number;
     return PL_OK;
@@ -332,6 +362,63 @@ pl_status_t pl_jsonl_array(const pl_jsonl_t *jsonl, const char *const *names,
     return PL_OK;
 }
 
+/* A whole number, or 64 bits as 16 hexadecimal digits. */
+static bool read_id(const pl_jsonl_t *jsonl, struct json_object *value,
+                    uint64_t *id_p)
+{
+    const char *digits;
+    uint64_t id = 0;
+
+    if (!json_object_is_type(value, json_type_string)) {
+        return pl_jsonl_unsigned(jsonl, value, id_p);
+    }
+    digits = json_object_get_string(value);
+    if (json_object_get_string_len(value) != ID_DIGITS) {
+        return false;
+    }
+    for (int i = 0; i < ID_DIGITS; i++) {
+        unsigned char c = (unsigned char)tolower((unsigned char)digits[i]);
+
+        if (isxdigit(c) == 0) {
+            return false;
+        }
+        id = (id << 4) | (uint64_t)(isdigit(c) != 0 ? c - '0' : c - 'a' + 10);
+    }
+    *id_p = id;
+    return true;
+}
+
+/* The number of ids does not fit the length: what an id would have to stand
+ * for, so that it did. */
+static pl_status_t other_number(const pl_jsonl_t *jsonl,
+                                const pl_trace_row_t *row)
+{
+    int64_t n      = (int64_t)row->n;
+    int64_t size   = row->block_tokens;
+    int64_t low    = (row->input_tokens + n - 1) / n;
+    int64_t high   = n > 1 ? (row->input_tokens - 1) / (n - 1) : INT32_MAX;
+    char fits[128] = "";
+
+    if ((low <= high) && (n > 1)) {
+        (void)snprintf(fits, sizeof(fits),
+                       ", or if an id stands for %lld to %lld tokens say so "
+                       "(\"block_size\" or --trace-block-size)",
+                       (long long)low, (long long)high);
+    } else if (n == 1) {
+        (void)snprintf(fits, sizeof(fits),
+                       ", or if an id stands for %lld tokens or more say so "
+                       "(\"block_size\" or --trace-block-size)",
+                       (long long)low);
+    }
+    return pl_trace_bad(jsonl->source, jsonl->number,
+                        "\"input_length\" %d with %lld hash ids: expected %lld "
+                        "to %lld (an id is a block of %lld tokens); fix the "
+                        "length or the ids%s",
+                        (int)row->input_tokens, (long long)n,
+                        (long long)((n - 1) * size + 1), (long long)(n * size),
+                        (long long)size, fits);
+}
+
 pl_status_t pl_jsonl_ids(const pl_jsonl_t *jsonl, const char *const *names,
                          pl_trace_row_t *row, pl_trace_rows_t *rows)
 {
@@ -346,24 +433,19 @@ pl_status_t pl_jsonl_ids(const pl_jsonl_t *jsonl, const char *const *names,
         struct json_object *item = json_object_array_get_idx(array, i);
         uint64_t id              = 0;
 
-        if (!pl_jsonl_unsigned(jsonl, item, &id)) {
+        if (!read_id(jsonl, item, &id)) {
             return pl_trace_bad(jsonl->source, jsonl->number,
                                 "\"%s\"[%zu] is %.40s: expected a whole number "
-                                "from 0 to %" PRIu64 "; fix or remove the line",
-                                names[0], i, json_object_to_json_string(item),
+                                "from 0 to %" PRIu64 " (or a string of 16 "
+                                "hexadecimal digits); fix or remove the line",
+                                names[0], i, pl_jsonl_shown(jsonl, item),
                                 UINT64_MAX);
         }
         rows->ids.items[rows->ids.n++] = id;
     }
     most = (int64_t)row->n * size;
     if ((row->input_tokens > most) || (row->input_tokens <= most - size)) {
-        return pl_trace_bad(jsonl->source, jsonl->number,
-                            "\"input_length\" %d with %zu hash ids: expected "
-                            "%lld to %lld (an id is a block of %lld tokens); "
-                            "fix the length or the ids",
-                            (int)row->input_tokens, row->n,
-                            (long long)(most - size + 1), (long long)most,
-                            (long long)size);
+        return other_number(jsonl, row);
     }
     return PL_OK;
 }
@@ -393,7 +475,7 @@ pl_status_t pl_jsonl_tokens(const pl_jsonl_t *jsonl, struct json_object *array,
             return pl_trace_bad(jsonl->source, jsonl->number,
                                 "%s[%zu] is %.40s: expected a token from 0 to "
                                 "%llu%s; fix or remove it",
-                                name, i, json_object_to_json_string(item),
+                                name, i, pl_jsonl_shown(jsonl, item),
                                 (unsigned long long)largest,
                                 limit > 0 ? " (the model's vocabulary)" : "");
         }

@@ -5,8 +5,9 @@
  * line, what was expected and the remedy, and is PL_ERR_INPUT.  A field may go
  * by several names (`names`, NULL at the end; the first is the usual one); a
  * line with two of them is refused.  Unknown fields are passed over; null is
- * absent. Integers are taken whole or not at all: 1.0 is no integer, and one of
- * more than 64 bits is refused, which json-c would cut to the largest.
+ * absent. Lengths may be written with a point (600.0), ids may not: 64 bits of
+ * them do not pass through a float.  One of more than 64 bits is refused, which
+ * json-c would cut to the largest.
  */
 #ifndef PL_TRACE_JSONL_H
 #define PL_TRACE_JSONL_H
@@ -46,6 +47,9 @@ pl_status_t pl_jsonl_each(const pl_trace_source_t *source,
 pl_status_t pl_jsonl_find(const pl_jsonl_t *jsonl, const char *const *names,
                           const char *wanted, struct json_object **value_p);
 
+/* A value as messages show it. */
+const char *pl_jsonl_shown(const pl_jsonl_t *jsonl, struct json_object *value);
+
 /* A whole number least .. INT32_MAX; if it is absent *value_p stays as it is
  * where `optional`, else that is an error. */
 pl_status_t pl_jsonl_count(const pl_jsonl_t *jsonl, const char *const *names,
@@ -73,8 +77,9 @@ pl_status_t pl_jsonl_tokens(const pl_jsonl_t *jsonl, struct json_object *array,
                             const char *name, pl_trace_row_t *row,
                             pl_trace_rows_t *rows);
 
-/* The block ids of the row, appended to rows->ids and noted in `row`, whose
- * length and block size they must fit. */
+/* The block ids of the row, whole numbers or strings of 16 hexadecimal digits,
+ * appended to rows->ids and noted in `row`, whose length and block size they
+ * must fit. */
 pl_status_t pl_jsonl_ids(const pl_jsonl_t *jsonl, const char *const *names,
                          pl_trace_row_t *row, pl_trace_rows_t *rows);
 

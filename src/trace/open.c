@@ -2,21 +2,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "trace/id_map.h"
 #include "trace/internal.h"
-#include "trace/jsonl.h"
+#include "trace/recognise.h"
 #include "trace/unpack.h"
-
-#define N_READERS 6
-
-/* Tried in this order.  A row with tokens may bring block ids along; the
- * tokens are the more exact of the two. */
-static const pl_trace_reader_t *const READERS[N_READERS] = {
-    &pl_trace_reader_tokens,   &pl_trace_reader_bailian,
-    &pl_trace_reader_mooncake, &pl_trace_reader_agentic,
-    &pl_trace_reader_prompts,  &pl_trace_reader_csv,
-};
 
 /* DeepSeek-V3's vocabulary. */
 #define DEFAULT_VOCAB 129280
@@ -51,6 +42,10 @@ static pl_status_t check_params(const pl_trace_params_t *params,
         return bad_option(log, "block-tokens", params->block_tokens,
                           "1 or more tokens, or 0 for the trace's own");
     }
+    if (params->id_tokens < 0) {
+        return bad_option(log, "trace-block-size", params->id_tokens,
+                          "1 or more tokens, or 0 for what is usual");
+    }
     if (params->passes < 1) {
         return bad_option(log, "passes", params->passes, "1 or more");
     }
@@ -67,102 +62,37 @@ static pl_status_t check_params(const pl_trace_params_t *params,
     return PL_OK;
 }
 
-/* The object of the first line, or NULL; the caller releases it. */
-static pl_status_t first_object(const pl_trace_source_t *source,
-                                struct json_object **first_p, int64_t *line_p)
+static pl_status_t no_ids(const pl_trace_t *trace, const char *option,
+                          int32_t value, const pl_trace_source_t *source)
 {
-    bool more = false;
-    pl_jsonl_t jsonl;
-    pl_status_t status;
-
-    *first_p = NULL;
-    *line_p  = 0;
-    PL_TRY(pl_jsonl_open(source, &jsonl));
-    status = pl_jsonl_next(&jsonl, &more);
-    if ((status == PL_OK) && more) {
-        *first_p = json_object_get(jsonl.object);
-    }
-    *line_p = jsonl.number;
-    pl_jsonl_close(&jsonl);
-    return status;
+    pl_log(source->log, PL_LOG_ERROR,
+           "option --%s %d: %s holds %s, not block ids; leave the option out",
+           option, (int)value, source->name,
+           trace->reader->has_tokens ? "tokens" : "lengths");
+    return PL_ERR_ARGUMENT;
 }
 
-static pl_status_t unrecognised(const pl_trace_source_t *source)
+/* What was asked for where a file does not say what its ids stand for. */
+static pl_status_t check_id_tokens(const pl_trace_t *trace,
+                                   const pl_trace_source_t *source)
 {
-    struct json_object *first;
-    int64_t line;
-    pl_status_t status;
+    int32_t asked = source->id_tokens;
 
-    /* Once more, now aloud: a line that is no JSON object says so itself. */
-    status = first_object(source, &first, &line);
-    if ((status == PL_OK) && (first == NULL)) {
-        status = pl_trace_bad(source, 0,
-                              "no request in it: expected at least one line; "
-                              "check the path and the download");
-    } else if (status == PL_OK) {
-        char marks[512] = "";
-        size_t at       = 0;
-
-        for (size_t i = 0; i < N_READERS; i++) {
-            at += (size_t)snprintf(marks + at, sizeof(marks) - at, "%s%s",
-                                   i == 0               ? ""
-                                   : i + 1 == N_READERS ? " or "
-                                                        : ", ",
-                                   READERS[i]->marks);
-        }
-        status = pl_trace_bad(source, line,
-                              "no trace format known here: expected %s; see "
-                              "docs/traces.md",
-                              marks);
+    if (asked == 0) {
+        return PL_OK;
     }
-    json_object_put(first);
-    return status;
-}
-
-/* The object that the whole text is, or NULL; likewise. */
-static pl_status_t whole_object(const pl_trace_source_t *source,
-                                struct json_object **whole_p)
-{
-    pl_jsonl_t jsonl;
-    pl_status_t status;
-
-    *whole_p = NULL;
-    PL_TRY(pl_jsonl_open(source, &jsonl));
-    status = pl_jsonl_whole(&jsonl);
-    if (status == PL_OK) {
-        *whole_p = json_object_get(jsonl.object);
+    if (trace->reader->has_tokens || !trace->has_prefixes) {
+        return no_ids(trace, "trace-block-size", asked, source);
     }
-    pl_jsonl_close(&jsonl);
-    return status == PL_ERR_MEMORY ? status : PL_OK;
-}
-
-static pl_status_t find_reader(const pl_trace_source_t *source,
-                               const pl_trace_reader_t **reader_p)
-{
-    pl_trace_source_t silent = *source;
-    struct json_object *first;
-    int64_t line;
-    pl_status_t status;
-
-    silent.log = NULL;
-    status     = first_object(&silent, &first, &line);
-    if (status == PL_ERR_MEMORY) {
-        return status;
-    }
-    if (first == NULL) {
-        PL_TRY(whole_object(&silent, &first));
-    }
-    *reader_p = NULL;
-    for (size_t i = 0; (i < N_READERS) && (*reader_p == NULL); i++) {
-        if (READERS[i]->recognises(source, first)) {
-            *reader_p = READERS[i];
+    for (size_t i = 0; i < trace->rows.row.n; i++) {
+        if (trace->rows.row.items[i].block_tokens == asked) {
+            return PL_OK;
         }
     }
-    json_object_put(first);
-    if (*reader_p == NULL) {
-        status = unrecognised(source);
-        return status != PL_OK ? status : PL_ERR_INTERNAL;
-    }
+    pl_log(source->log, PL_LOG_WARN,
+           "option --trace-block-size %d has no effect: %s says itself what "
+           "its ids stand for",
+           (int)asked, source->name);
     return PL_OK;
 }
 
@@ -183,13 +113,7 @@ static pl_status_t set_block_tokens(pl_trace_t *trace, int32_t wanted,
         return PL_OK;
     }
     if (trace->reader->has_tokens || !trace->has_prefixes) {
-        pl_log(
-            source->log, PL_LOG_ERROR,
-            "option --block-tokens %d: %s holds %s, not block ids; leave the "
-            "option out",
-            (int)wanted, source->name,
-            trace->reader->has_tokens ? "tokens" : "lengths");
-        return PL_ERR_ARGUMENT;
+        return no_ids(trace, "block-tokens", wanted, source);
     }
     if (wanted > least) {
         pl_log(source->log, PL_LOG_ERROR,
@@ -261,19 +185,24 @@ static pl_status_t read_source(pl_trace_t *trace, pl_trace_source_t *source)
 
     PL_TRY(pl_trace_unpack(source, &owned));
     skip_byte_order_mark(source);
-    PL_TRY_GOTO(status, find_reader(source, &reader), out);
+    PL_TRY_GOTO(status, pl_trace_recognise(source, &reader), out);
     if ((trace->reader != NULL) &&
         (reader->has_tokens != trace->reader->has_tokens)) {
         status = pl_trace_bad(source, 0,
                               "holds %s, unlike the file before it: expected "
                               "files of one kind; convert one of them",
-                              reader->has_tokens ? "tokens" : "block ids");
+                              reader->has_tokens     ? "tokens"
+                              : reader->has_prefixes ? "block ids"
+                                                     : "lengths");
         goto out;
     }
     PL_TRY_GOTO(status, reader->read(source, &trace->rows), out);
     if (trace->reader == NULL) {
         trace->reader       = reader;
         trace->has_prefixes = reader->has_prefixes;
+    }
+    for (size_t i = first; i < trace->rows.row.n; i++) {
+        trace->rows.row.items[i].file = source->name;
     }
     trace->is_mixed |= reader != trace->reader;
     trace->has_prefixes = trace->has_prefixes && reader->has_prefixes;
@@ -289,9 +218,12 @@ static pl_status_t finish(pl_trace_t *trace, const pl_trace_params_t *params,
                           const pl_trace_source_t *source)
 {
     for (size_t i = 0; i < trace->rows.row.n; i++) {
-        trace->has_times |=
-            trace->rows.row.items[i].time_ns != PL_TRACE_NO_TIME;
+        pl_trace_row_t *row = &trace->rows.row.items[i];
+
+        row->file = row->file != NULL ? row->file : source->name;
+        trace->has_times |= row->time_ns != PL_TRACE_NO_TIME;
     }
+    PL_TRY(check_id_tokens(trace, source));
     PL_TRY(set_block_tokens(trace, params->block_tokens, source));
     PL_TRY(pl_trace_order(&trace->rows, source));
     return pl_trace_select(trace, params, source);
@@ -325,6 +257,7 @@ static pl_trace_source_t source_of(const pl_trace_params_t *params,
                                 .text        = text != NULL ? text : "",
                                 .n_bytes     = n_bytes,
                                 .token_limit = params->token_limit,
+                                .id_tokens   = params->id_tokens,
                                 .max_new     = params->max_new,
                                 .log         = log};
 
@@ -381,19 +314,23 @@ err_close:
 static pl_status_t cannot_read(const pl_log_t *log, const char *path, int error)
 {
     pl_log(log, PL_LOG_ERROR,
-           "%s: cannot be read (%s): expected a trace file; check the path",
-           path, strerror(error));
+           "%s: cannot be read (%s): expected a trace file; %s", path,
+           strerror(error),
+           error == EISDIR ? "name one in it, and others with --merge"
+                           : "check the path");
     return PL_ERR_INPUT;
 }
 
-/* The whole file, which may be a pipe; the caller frees *text_p. */
+/* The whole file, which may be a pipe, or stdin ("-"); the caller frees
+ * *text_p. */
 static pl_status_t read_file(const char *path, const pl_log_t *log,
                              char **text_p, size_t *n_bytes_p)
 {
     PL_ARRAY(char) text = {0};
     pl_status_t status  = PL_OK;
-    FILE *file          = fopen(path, "rb");
-    size_t got          = 0;
+    FILE *file =
+        strcmp(path, "-") == 0 ? fdopen(dup(0), "rb") : fopen(path, "rb");
+    size_t got = 0;
 
     if (file == NULL) {
         return cannot_read(log, path, errno);

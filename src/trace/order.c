@@ -74,7 +74,9 @@ static pl_status_t follow(const pl_trace_row_t *before, pl_trace_row_t *row,
                           const pl_trace_source_t *source)
 {
     if (row->delay_ns > PL_TRACE_MAX_NS - before->time_ns) {
-        return pl_trace_bad(source, row->line,
+        pl_trace_source_t own = pl_trace_source_of(source, row);
+
+        return pl_trace_bad(&own, row->line,
                             "times and delays add up to more than 285 years: "
                             "expected less; fix or remove the delays");
     }
@@ -113,10 +115,13 @@ static pl_status_t walk(order_t *order, const pl_trace_source_t *source)
     }
     for (size_t i = 0; i < n; i++) {
         if (order->n_left[i] > 0) {
-            return pl_trace_bad(source, row[i].line,
+            pl_trace_source_t own = pl_trace_source_of(source, &row[i]);
+
+            return pl_trace_bad(&own, row[i].line,
                                 "waits for itself, by way of those it waits "
                                 "for: expected an order in which requests can "
-                                "end; fix \"wait_for\"");
+                                "end; fix \"wait_for\" or "
+                                "\"parent_chat_id\"");
         }
     }
     return PL_OK;

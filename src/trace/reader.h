@@ -2,7 +2,8 @@
  *
  * A reader turns the text of one format into rows; everything after that
  * (order, selection, scaling, tokens, keys, statistics) knows rows alone.  A
- * format is one file with one pl_trace_reader_t, named in the table of open.c.
+ * format is one file with one pl_trace_reader_t, named in the table of
+ * recognise.c.
  */
 #ifndef PL_TRACE_READER_H
 #define PL_TRACE_READER_H
@@ -23,6 +24,8 @@ typedef struct pl_trace_source {
     const char *text; /* without a byte order mark */
     size_t n_bytes;
     int32_t token_limit; /* tokens in the text must be below; 0 = any */
+    int32_t id_tokens;   /* that an id stands for where the text does not say
+                            it; 0 = as is usual in the format */
     int32_t max_new;     /* the cap of output lengths, which the caller applies;
                             0 = none */
     const pl_log_t *log;
@@ -36,6 +39,8 @@ typedef struct pl_trace_source {
 /* Lengths and times as in the file. */
 typedef struct pl_trace_row {
     int64_t time_ns;       /* PL_TRACE_NO_TIME: the row has none */
+    const char *file;      /* where it stands, for messages; borrowed while
+                              the trace is opened */
     int64_t line;          /* from 1; the number of the request where the
                               format has no lines */
     int32_t input_tokens;  /* >= 1 */
@@ -82,6 +87,7 @@ typedef struct pl_trace_reader {
 } pl_trace_reader_t;
 
 extern const pl_trace_reader_t pl_trace_reader_mooncake;
+extern const pl_trace_reader_t pl_trace_reader_lengths;
 extern const pl_trace_reader_t pl_trace_reader_bailian;
 extern const pl_trace_reader_t pl_trace_reader_agentic;
 extern const pl_trace_reader_t pl_trace_reader_csv;
@@ -94,6 +100,26 @@ void pl_trace_rows_free(pl_trace_rows_t *rows);
  * the last in rows->after. */
 pl_status_t pl_trace_wait_for(pl_trace_rows_t *rows, pl_trace_row_t *row,
                               size_t number);
+
+/* None of them twice. */
+void pl_trace_wait_once(pl_trace_rows_t *rows, pl_trace_row_t *row);
+
+/* What an id stands for where the file does not say it. */
+static inline int32_t pl_trace_id_tokens(const pl_trace_source_t *source,
+                                         int32_t usual)
+{
+    return source->id_tokens > 0 ? source->id_tokens : usual;
+}
+
+/* The source of which a row is one, once all files are read. */
+static inline pl_trace_source_t
+pl_trace_source_of(const pl_trace_source_t *source, const pl_trace_row_t *row)
+{
+    pl_trace_source_t own = *source;
+
+    own.name = row->file;
+    return own;
+}
 
 /* Report "<file>:<line>: <what>" (without the line if it is 0).  Returns
  * PL_ERR_INPUT. */

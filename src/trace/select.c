@@ -18,7 +18,7 @@ static void warn_of_row_values(const pl_trace_t *trace,
             pl_log(source->log, PL_LOG_WARN,
                    "%s:%lld: output length 0 (perhaps not the only one) is "
                    "taken as 1: a prefill makes a token",
-                   source->name, (long long)row[i].line);
+                   row[i].file, (long long)row[i].line);
             break;
         }
     }

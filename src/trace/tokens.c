@@ -68,31 +68,7 @@ static pl_status_t read_space(const pl_jsonl_t *jsonl, uint64_t *name_space_p)
 typedef struct reading {
     pl_trace_rows_t *rows;
     pl_turn_names_t names;
-    size_t first; /* row of this file */
 } reading_t;
-
-/* Times on all lines or on none: half of them has no order. */
-static pl_status_t check_time(const pl_jsonl_t *jsonl,
-                              const pl_trace_row_t *row,
-                              const reading_t *reading)
-{
-    const pl_trace_rows_t *rows = reading->rows;
-    const pl_trace_row_t *first;
-
-    if (rows->row.n == reading->first) {
-        return PL_OK;
-    }
-    first = &rows->row.items[reading->first];
-    if ((first->time_ns == PL_TRACE_NO_TIME) ==
-        (row->time_ns == PL_TRACE_NO_TIME)) {
-        return PL_OK;
-    }
-    return pl_trace_bad(jsonl->source, jsonl->number,
-                        "\"timestamp\" is %s, unlike on line %lld: expected it "
-                        "on every line or on none; add or remove it",
-                        row->time_ns == PL_TRACE_NO_TIME ? "missing" : "there",
-                        (long long)first->line);
-}
 
 static pl_status_t read_row(const pl_jsonl_t *jsonl, void *context)
 {
@@ -106,7 +82,7 @@ static pl_status_t read_row(const pl_jsonl_t *jsonl, void *context)
     PL_TRY(pl_jsonl_time(jsonl, TIME, true, &row.time_ns));
     PL_TRY(pl_turns_read(&reading->names, jsonl, rows, &row, &waits));
     if (!waits) {
-        PL_TRY(check_time(jsonl, &row, reading));
+        PL_TRY(pl_turns_check_time(&reading->names, jsonl, &row));
     }
     PL_TRY(pl_jsonl_count(jsonl, OUTPUT, 0, true, &row.output_tokens));
     PL_TRY(read_space(jsonl, &row.name_space));
@@ -117,7 +93,7 @@ static pl_status_t read_row(const pl_jsonl_t *jsonl, void *context)
 static pl_status_t read_rows(const pl_trace_source_t *source,
                              pl_trace_rows_t *rows)
 {
-    reading_t reading  = {.rows = rows, .first = rows->row.n};
+    reading_t reading  = {.rows = rows};
     pl_status_t status = pl_jsonl_each(source, read_row, &reading);
 
     if (status == PL_OK) {

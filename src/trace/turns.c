@@ -5,7 +5,8 @@
 static const char *const NAME[]    = {"request_id", NULL};
 static const char *const WAIT[]    = {"wait_for", NULL};
 static const char *const SESSION[] = {"session_id", NULL};
-static const char *const DELAY[] = {"delay", "delay_ms", "tool_wait_ms", NULL};
+static const char *const DELAY[]   = {"delay", "delay_ms", NULL};
+static const char *const TOOL[]    = {"tool_wait_ms", NULL};
 
 void pl_turns_free(pl_turn_names_t *names)
 {
@@ -110,6 +111,25 @@ static pl_status_t read_session(pl_turn_names_t *names, const pl_jsonl_t *jsonl,
     return pl_id_map_put(&names->sessions, name.lo, name.hi, rows->row.n);
 }
 
+/* Both waits, one after the other; PL_TRACE_NO_TIME: it says none. */
+static pl_status_t read_delay(const pl_jsonl_t *jsonl, int64_t *delay_ns_p)
+{
+    int64_t delay_ns = PL_TRACE_NO_TIME;
+    int64_t tool_ns  = PL_TRACE_NO_TIME;
+
+    PL_TRY(pl_jsonl_time(jsonl, DELAY, true, &delay_ns));
+    PL_TRY(pl_jsonl_time(jsonl, TOOL, true, &tool_ns));
+    if ((delay_ns > 0) && (tool_ns > PL_TRACE_MAX_NS - delay_ns)) {
+        return pl_trace_bad(jsonl->source, jsonl->number,
+                            "\"delay\" and \"tool_wait_ms\" add up to more "
+                            "than 285 years: expected less; fix them");
+    }
+    *delay_ns_p = (delay_ns > 0) && (tool_ns > 0) ? delay_ns + tool_ns
+                  : tool_ns > delay_ns            ? tool_ns
+                                                  : delay_ns;
+    return PL_OK;
+}
+
 pl_status_t pl_turns_read(pl_turn_names_t *names, const pl_jsonl_t *jsonl,
                           pl_trace_rows_t *rows, pl_trace_row_t *row,
                           bool *waits_p)
@@ -122,7 +142,7 @@ pl_status_t pl_turns_read(pl_turn_names_t *names, const pl_jsonl_t *jsonl,
     PL_TRY(read_name(names, jsonl, none));
     PL_TRY(read_session(names, jsonl, rows, row, &before));
     PL_TRY(read_wait(names, jsonl, none, &waits));
-    PL_TRY(pl_jsonl_time(jsonl, DELAY, true, &delay_ns));
+    PL_TRY(read_delay(jsonl, &delay_ns));
     if ((delay_ns == PL_TRACE_NO_TIME) && (before != none) && !waits) {
         int64_t then = rows->row.items[before].time_ns;
 
@@ -132,6 +152,27 @@ pl_status_t pl_turns_read(pl_turn_names_t *names, const pl_jsonl_t *jsonl,
     row->delay_ns = delay_ns > 0 ? delay_ns : 0;
     *waits_p      = waits || (before != none);
     return PL_OK;
+}
+
+pl_status_t pl_turns_check_time(pl_turn_names_t *names, const pl_jsonl_t *jsonl,
+                                const pl_trace_row_t *row)
+{
+    bool has_time = row->time_ns != PL_TRACE_NO_TIME;
+
+    if (names->free_line == 0) {
+        names->free_line = jsonl->number;
+        names->has_times = has_time;
+        return PL_OK;
+    }
+    if (has_time == names->has_times) {
+        return PL_OK;
+    }
+    return pl_trace_bad(jsonl->source, jsonl->number,
+                        "\"timestamp\" is %s, unlike on line %lld: expected it "
+                        "on every line that does not wait for another, or on "
+                        "none; add or remove it",
+                        has_time ? "there" : "missing",
+                        (long long)names->free_line);
 }
 
 pl_status_t pl_turns_resolve(pl_turn_names_t *names,
@@ -159,6 +200,9 @@ pl_status_t pl_turns_resolve(pl_turn_names_t *names,
             PL_TRY(pl_trace_wait_for(rows, row, before));
         }
         PL_TRY(pl_trace_wait_for(rows, row, (size_t)number));
+        if ((i + 1 == names->wanted.n) || (wanted[1].row != wanted->row)) {
+            pl_trace_wait_once(rows, row);
+        }
     }
     return PL_OK;
 }

@@ -28,6 +28,24 @@ static bool begins_with(const pl_trace_source_t *source, const char *magic,
     return (source->n_bytes >= n) && (memcmp(source->text, magic, n) == 0);
 }
 
+/* A frame of zstd that says nothing, which some packers begin with. */
+static bool begins_skippable(const pl_trace_source_t *source)
+{
+    return (source->n_bytes >= 4) && ((source->text[0] & 0xF0) == 0x50) &&
+           (memcmp(source->text + 1, "\x2A\x4D\x18", 3) == 0);
+}
+
+/* Is there nothing but zeros, as behind what comes from a tape? */
+static bool is_padding(const char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (bytes[i] != '\0') {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Members of a gzip file, one after the other. */
 static pl_status_t inflate_all(const pl_trace_source_t *source, z_stream *z,
                                text_t *text)
@@ -62,6 +80,10 @@ static pl_status_t inflate_all(const pl_trace_source_t *source, z_stream *z,
         }
         if ((code == Z_STREAM_END) && (inflateReset(z) != Z_OK)) {
             return PL_ERR_INTERNAL;
+        }
+        if ((code == Z_STREAM_END) &&
+            is_padding((const char *)z->next_in, z->avail_in + left)) {
+            return PL_OK;
         }
     }
     while (code == Z_OK) { /* what is left inside */
@@ -138,7 +160,8 @@ pl_status_t pl_trace_unpack(pl_trace_source_t *source, char **owned_p)
     *owned_p = NULL;
     if (begins_with(source, "\x1F\x8B", 2)) {
         status = unpack_gzip(source, &text);
-    } else if (begins_with(source, "\x28\xB5\x2F\xFD", 4)) {
+    } else if (begins_with(source, "\x28\xB5\x2F\xFD", 4) ||
+               begins_skippable(source)) {
         status = unpack_zstd(source, &text);
     } else {
         return PL_OK;

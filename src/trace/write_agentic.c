@@ -148,31 +148,99 @@ static int64_t think_ns(const agentic_t *a, size_t at, int64_t before_ns)
                                : request->delay_ns;
 }
 
-/* The thread from `first` to `end`, started after the request at `main` (or by
- * none), and over at end_ns. */
-static pl_status_t write_thread(agentic_t *a, size_t first, size_t end,
-                                const size_t *main, int64_t end_ns)
+/* A list that the session has started beside itself: entries from `first` to
+ * before `end`. */
+typedef struct beside {
+    size_t first, end;
+    size_t starter; /* the entry of thread 0 that it waits for; NONE */
+    size_t joiner;  /* the one that waits for its end; NONE */
+    bool is_written;
+} beside_t;
+
+#define NONE ((size_t)-1)
+
+typedef PL_ARRAY(beside_t) besides_t;
+
+/* The entry of a session's thread 0 (from `first` to `middle`) that is the
+ * request. */
+static size_t main_entry(const agentic_t *a, size_t first, size_t middle,
+                         int32_t request)
+{
+    while (first < middle) { /* they ascend */
+        size_t half = first + (middle - first) / 2;
+
+        if (a->entries[half].request == request) {
+            return half;
+        }
+        if (a->entries[half].request < request) {
+            first = half + 1;
+        } else {
+            middle = half;
+        }
+    }
+    return NONE;
+}
+
+/* The lists of a session, in the order in which they were started. */
+static pl_status_t list_besides(const agentic_t *a, size_t first, size_t middle,
+                                size_t end, besides_t *list)
+{
+    for (size_t at = middle; at < end; at++) {
+        const pl_request_t *request = request_of(a, at);
+        beside_t beside             = {at, at + 1, NONE, NONE, false};
+
+        if ((at > middle) &&
+            (a->entries[at].thread == a->entries[at - 1].thread)) {
+            list->items[list->n - 1].end = at + 1;
+            continue;
+        }
+        if (request->n_after > 0) {
+            beside.starter = main_entry(a, first, middle,
+                                        request->after[request->n_after - 1]);
+        }
+        PL_TRY(PL_ARRAY_PUSH(list, beside));
+    }
+    for (size_t at = first; at < middle; at++) {
+        for (size_t i = 0; i < list->n; i++) {
+            beside_t *beside = &list->items[i];
+
+            if ((beside->joiner == NONE) && waits_for(a, at, beside->end - 1)) {
+                beside->joiner = at;
+            }
+        }
+    }
+    return PL_OK;
+}
+
+/* The list, started after the request at `main` (or by none), and over at
+ * end_ns. */
+static pl_status_t write_beside(agentic_t *a, const beside_t *beside,
+                                const size_t *main, int64_t end_ns,
+                                bool runs_on)
 {
     FILE *file       = a->writing->file;
-    int64_t start_ns = request_of(a, first)->arrival_ns;
+    int64_t start_ns = request_of(a, beside->first)->arrival_ns;
 
     if (main != NULL) {
-        start_ns =
-            request_of(a, *main)->arrival_ns + request_of(a, first)->delay_ns;
+        start_ns = request_of(a, *main)->arrival_ns +
+                   request_of(a, beside->first)->delay_ns;
     }
+    end_ns = end_ns > start_ns ? end_ns : start_ns;
     fprintf(file, "{\"t\": ");
     pl_writing_time(file, end_ns, S);
     fprintf(file, ", \"type\": \"sub"
                   "agent\", \"duration_ms\": ");
     pl_writing_time(file, end_ns - start_ns, MS);
-    fprintf(file, ", \"requests\": [");
-    for (size_t at = first; at < end; at++) {
-        bool follows = at > first ? waits_for(a, at, at - 1)
-                                  : (main != NULL) && waits_for(a, at, *main);
+    fprintf(file, "%s, \"requests\": [",
+            runs_on ? ", \"status\": \"async_launched\"" : "");
+    for (size_t at = beside->first; at < beside->end; at++) {
+        bool is_first = at == beside->first;
+        bool follows  = is_first ? (main != NULL) && waits_for(a, at, *main)
+                                 : waits_for(a, at, at - 1);
         int64_t before =
-            at > first ? request_of(a, at - 1)->arrival_ns : start_ns;
+            is_first ? start_ns : request_of(a, at - 1)->arrival_ns;
 
-        fprintf(file, "%s", at > first ? ", " : "");
+        fprintf(file, "%s", is_first ? "" : ", ");
         PL_TRY(write_request(a, at, start_ns, think_ns(a, at, before),
                              follows ? 1 : 0));
     }
@@ -180,52 +248,64 @@ static pl_status_t write_thread(agentic_t *a, size_t first, size_t end,
     return PL_OK;
 }
 
-/* Threads from *next_p on whose last request the one at `at` waits for, or all
- * that are left. */
-static pl_status_t write_threads(agentic_t *a, size_t *next_p, size_t end,
-                                 const size_t *main, const size_t *at,
-                                 int32_t *n_said_p)
+/* Lists that the request at `at` waits for, started after the one at `main`. */
+static pl_status_t write_joined(agentic_t *a, besides_t *list,
+                                const size_t *main, size_t at,
+                                int32_t *n_said_p)
 {
-    bool first_on_line = main == NULL;
+    int64_t end_ns =
+        request_of(a, at)->arrival_ns - request_of(a, at)->delay_ns;
 
-    while (*next_p < end) {
-        size_t last    = *next_p;
-        int64_t end_ns = 0;
+    for (size_t i = 0; i < list->n; i++) {
+        beside_t *beside = &list->items[i];
 
-        while ((last + 1 < end) &&
-               (a->entries[last + 1].thread == a->entries[last].thread)) {
-            last++;
+        if (beside->joiner != at) {
+            continue;
         }
-        if ((at != NULL) && !waits_for(a, *at, last)) {
-            break;
-        }
-        end_ns = at == NULL ? request_of(a, last)->arrival_ns
-                            : request_of(a, *at)->arrival_ns -
-                                  request_of(a, *at)->delay_ns;
-        fprintf(a->writing->file, "%s", first_on_line ? "" : ", ");
-        first_on_line = false;
-        PL_TRY(write_thread(a, *next_p, last + 1, main, end_ns));
+        fprintf(a->writing->file, "%s",
+                (main == NULL) && (*n_said_p == 0) ? "" : ", ");
+        PL_TRY(write_beside(a, beside, main, end_ns, false));
+        beside->is_written = true;
         *n_said_p += 1;
-        *next_p = last + 1;
     }
     return PL_OK;
 }
 
-/* Requests of one session: those of thread 0 from `first` to `middle`, and the
- * other threads up to `end`. */
-static pl_status_t write_requests(agentic_t *a, size_t first, size_t middle,
-                                  size_t end)
+/* Lists that nobody waits for: those that the request at `main` has started
+ * (if others come behind it they run on), or with `all` whatever is left. */
+static pl_status_t write_unjoined(agentic_t *a, besides_t *list,
+                                  const size_t *main, bool all)
 {
-    size_t next    = middle;
-    int32_t n_left = 0;
-    size_t main    = 0;
+    bool is_first = main == NULL;
+
+    for (size_t i = 0; i < list->n; i++) {
+        beside_t *beside = &list->items[i];
+        int64_t end_ns   = request_of(a, beside->end - 1)->arrival_ns;
+
+        if (beside->is_written ||
+            (!all && ((beside->joiner != NONE) || (main == NULL) ||
+                      (beside->starter != *main)))) {
+            continue;
+        }
+        fprintf(a->writing->file, "%s", is_first ? "" : ", ");
+        PL_TRY(write_beside(a, beside, main, end_ns, !all));
+        beside->is_written = true;
+        is_first           = false;
+    }
+    return PL_OK;
+}
+
+/* Requests of thread 0 from `first` to `middle`, and the lists beside it. */
+static pl_status_t write_main(agentic_t *a, size_t first, size_t middle,
+                              besides_t *list)
+{
+    size_t main = 0;
 
     for (size_t at = first; at < middle; at++) {
         int64_t before_ns = at > first ? request_of(a, main)->arrival_ns : 0;
         int32_t n_said    = 0;
 
-        PL_TRY(write_threads(a, &next, end, at > first ? &main : NULL, &at,
-                             &n_said));
+        PL_TRY(write_joined(a, list, at > first ? &main : NULL, at, &n_said));
         fprintf(a->writing->file, "%s",
                 (at > first) || (n_said > 0) ? ", " : "");
         if (at > first) {
@@ -236,9 +316,25 @@ static pl_status_t write_requests(agentic_t *a, size_t first, size_t middle,
         }
         PL_TRY(write_request(a, at, 0, think_ns(a, at, before_ns), n_said));
         main = at;
+        if (at + 1 < middle) {
+            PL_TRY(write_unjoined(a, list, &main, false));
+        }
     }
-    return write_threads(a, &next, end, middle > first ? &main : NULL, NULL,
-                         &n_left);
+    return write_unjoined(a, list, middle > first ? &main : NULL, true);
+}
+
+/* All of one session, whose thread 0 ends before `middle`. */
+static pl_status_t write_requests(agentic_t *a, size_t first, size_t middle,
+                                  size_t end)
+{
+    besides_t list     = {0};
+    pl_status_t status = list_besides(a, first, middle, end, &list);
+
+    if (status == PL_OK) {
+        status = write_main(a, first, middle, &list);
+    }
+    PL_ARRAY_FREE(&list);
+    return status;
 }
 
 static pl_status_t write_session(agentic_t *a, size_t first, size_t end)

@@ -12,7 +12,9 @@
     X(PL_LOSS_NO_PREFIXES,                                                     \
       "which prompts begin alike, which the trace does not tell: each gets "   \
       "blocks of its own")                                                     \
-    X(PL_LOSS_TOKENS, "tokens: ids tell which blocks are equal")               \
+    X(PL_LOSS_TOKENS,                                                          \
+      "tokens: ids tell which blocks are equal, and of beginnings shorter "    \
+      "than a block nothing (--id-tokens makes blocks smaller)")               \
     X(PL_LOSS_WORDS, "block ids: tokens are drawn for them from --seed")       \
     X(PL_LOSS_SPACES, "namespaces: ids of one are not those of another")       \
     X(PL_LOSS_WAITS, "which requests wait for others: all come at their time") \

@@ -14,6 +14,7 @@
  *   bailian   JSONL {chat_id, parent_chat_id, timestamp s, ..., hash_ids[]} of
  *             16 tokens
  *   agentic   sessions {requests: [{t s, in, out, hash_ids[], think_time}]}
+ *   lengths   JSONL {timestamp ms, input_length, output_length}; no prefixes
  *   csv       named columns: Azure's, BurstGPT's, Vidur's; no prefixes
  *   tokens    JSONL {prompt_token_ids[], [output_length or output_tokens or
  *             max_tokens, else 1], [timestamp ms], [namespace]}
@@ -85,6 +86,9 @@ typedef struct pl_trace_params {
                               A smaller one scales lengths down by
                               block_tokens/own, rounding up; a prompt keeps its
                               last partial block */
+    int32_t id_tokens;     /* what an id of the file stands for where it does
+                              not say so itself; 0 = as is usual in its format
+                              (512, 16, 64) */
     int32_t passes;        /* >= 1: the requests again, from 1 ms after the
                               last arrival */
     bool paced;            /* false: all arrive at time 0, or at once when those

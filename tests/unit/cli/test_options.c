@@ -365,8 +365,9 @@ END_TEST
 /* Options of run that always do something, or are refused where they cannot. */
 static const char *const ALWAYS[] = {
     /* the requests, and who is there */
-    "trace", "merge", "limit", "offset", "block-tokens", "passes", "pace",
-    "max-new", "seed", "ranks", "decode-ranks", "comm", "evict",
+    "trace", "merge", "limit", "offset", "block-tokens", "trace-block-size",
+    "passes", "pace", "max-new", "seed", "ranks", "decode-ranks", "comm",
+    "evict",
     /* how much */
     "page-size", "chunk", "device-pages", "host-pages", "host-gb",
     "decode-pages", "decode-host-pages", "max-batch",
