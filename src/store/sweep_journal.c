@@ -14,7 +14,7 @@
 #include "store/file.h"
 #include "store/sweep_internal.h"
 
-/* More than a rank ever writes: 100,000 points of 10 KB. */
+/* More than any sweep says of itself. */
 static const size_t LARGEST = (size_t)1 << 30;
 
 static const char GRID[] = "grid";
@@ -307,43 +307,49 @@ static pl_status_t read_line(const char *line, reading_t *reading)
                : read_point(line, reading->points, reading->n_points);
 }
 
-static pl_status_t read_lines(char *text, size_t n, reading_t *reading)
+/* Line by line: there may be 100,000 of some kilobytes. */
+static pl_status_t read_lines(FILE *file, const char *path, reading_t *reading,
+                              const pl_log_t *log)
 {
-    char *line = text;
+    char *line         = NULL;
+    size_t capacity    = 0;
+    pl_status_t status = PL_OK;
+    ssize_t n;
 
-    while (line < text + n) {
-        char *end = memchr(line, '\n', (size_t)(text + n - line));
-
-        if (end == NULL) {
-            break; /* a run was killed while it wrote this one */
-        }
-        *end = '\0';
-        if (is_whole(line, (size_t)(end - line)) &&
+    errno = 0;
+    /* without its end a run was killed while it wrote it */
+    while ((status == PL_OK) && ((n = getline(&line, &capacity, file)) > 0) &&
+           (line[n - 1] == '\n')) {
+        line[n - 1] = '\0';
+        if (is_whole(line, (size_t)n - 1) &&
             (read_line(line + HASH_DIGITS + 1, reading) == PL_ERR_MEMORY)) {
-            return PL_ERR_MEMORY;
+            status = no_memory(log, path);
         }
-        line = end + 1;
     }
-    return PL_OK;
+    if ((status == PL_OK) && (errno == ENOMEM)) {
+        status = no_memory(log, path);
+    } else if ((status == PL_OK) && (ferror(file) != 0)) {
+        status = cannot(log, "read", path, errno);
+    }
+    free(line);
+    return status;
 }
 
 static pl_status_t read_rank(const char *folder, const char *name,
                              reading_t *reading, const pl_log_t *log)
 {
     char *path = NULL;
-    char *text = NULL;
-    size_t n   = 0;
+    FILE *file;
     pl_status_t status;
 
     PL_TRY(path_of(folder, name, log, &path));
-    status = read_file(path, log, &text, &n);
-    if ((status == PL_OK) && (text != NULL)) {
-        status = read_lines(text, n, reading);
-        if (status != PL_OK) {
-            status = no_memory(log, path);
-        }
+    file = fopen(path, "rb");
+    if (file == NULL) {
+        status = errno == ENOENT ? PL_OK : cannot(log, "read", path, errno);
+    } else {
+        status = read_lines(file, path, reading, log);
+        (void)fclose(file);
     }
-    free(text);
     free(path);
     return status;
 }
@@ -445,7 +451,9 @@ static pl_status_t add_line(const char *folder, int rank, const char *line,
         failed = pl_files_sync_folder(NULL, folder);
     }
     if (failed != 0) {
-        (void)cannot(log, "write", path, failed);
+        pl_log(log, PL_LOG_ERROR,
+               "cannot write %s: %s; put that right, and go on with --resume",
+               path, strerror(failed));
     }
     free(path);
     return failed == 0 ? PL_OK : PL_ERR_IO;

@@ -12,6 +12,7 @@ import json
 import math
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -465,6 +466,30 @@ class Killed(Sweep):
         run = self.run_program(*TRACE, "--output", self.path("b.h5"),
                                verb="sweep")
         self.assertIn("b.h5 is there, and is replaced", run.stderr)
+
+    def test_a_full_disk(self):
+        """It is told in one line, and what is there is gone on from."""
+        args = (*TRACE, "--limit", 20, *line({
+            "cp": (1, 2, 4), "page-size": (16, 32), "evict": ("lru", "fifo")}))
+        self.sweep(*args, output="whole.h5")
+        for most in (2, 30, 60):  # KiB of a file: the journal's, the last
+            words = " ".join(map(shlex.quote, map(str, (
+                self.program, "sweep", *args, "--output", self.path("a.h5")))))
+            run = subprocess.run(["bash", "-c", f"ulimit -f {most}; {words}"],
+                                 capture_output=True, text=True,
+                                 env=pl.environment())
+            self.assertEqual(run.returncode, 3, run.stderr)
+            self.assertRegex(run.stderr, r"\Apagelane: cannot write .*: File "
+                             r"too large.*\n\Z")
+            self.assertFalse(os.path.exists(self.path("a.h5")))
+            ran = len(self.lines()) > 1
+            self.assertEqual(ran, most > 2)
+            self.sweep(*args, *(("--resume",) if ran else ()))
+            self.assertEqual(tree(self.path("a.h5")),
+                             tree(self.path("whole.h5")))
+            self.assertEqual(sorted(os.listdir(self.folder.name)),
+                             ["a.h5", "whole.h5"])
+            os.remove(self.path("a.h5"))
 
     def test_a_changed_file_is_another_sweep(self):
         """One that an option names, or the config.json of a model's folder."""
