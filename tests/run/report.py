@@ -470,8 +470,11 @@ class Files(Case):
             self.assertIn(file.read(), page.read())
 
     def test_usage(self):
+        trace = self.path("trace.jsonl")
+        shutil.copyfile(pl.SLICE, trace)
         for args, says in (
                 (("-o", self.file), "it is read too; name another file"),
+                (("--trace", trace, "-o", trace), "it is read too"),
                 (("-o", self.folder.name), "it is no regular file"),
                 (("--perfetto", self.file), "--perfetto .* it is read too"),
                 (("-o", self.path("x"), "--perfetto", self.path("x")),
