@@ -180,13 +180,14 @@ static void say_seeds(pl_html_t *page, const pl_sweep_view_t *view)
     if (overlaps > 0) {
         pl_html_advice(
             page, PL_HTML_WARNING, "Seeds do not tell the best from others.",
-            "Its %s is %.4g, give or take %.2g; of %zu other points the 95 %% "
+            "Its %s is %.4g, give or take %.2g; of %zu other point%s the 95 %% "
             "intervals overlap with that, as %.4g, give or take %.2g, of the "
             "point at place %" PRId64 ". More seeds (`--repeat`, %" PRId64
             " now) would tell.",
             view->goal.title, best, half, overlaps,
-            pl_sweep_goal_at(view, first), pl_sweep_goal_half(view, first),
-            table->place.items[first], table->seeds.items[view->best]);
+            pl_text_s((int64_t)overlaps), pl_sweep_goal_at(view, first),
+            pl_sweep_goal_half(view, first), table->place.items[first],
+            table->seeds.items[view->best]);
     }
 }
 

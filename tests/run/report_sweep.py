@@ -628,7 +628,7 @@ class Advice(Reports):
                 numbers=(("metrics", "duration", 1000000),
                          ("interval", "duration", half * 10000)))
             self.assertEqual(title in advice, not told, half)
-        self.assertIn("of 1 other points", advice[title])
+        self.assertIn("of 1 other point the 95 %", advice[title])
         self.assertIn("is 11, give or take 0.55;", advice[title])
 
     def test_requests_that_failed(self):

@@ -530,6 +530,7 @@
       figure.textContent = "";
       const table = numbers[figure.dataset.table];
       if (table.columns[0].values.length > 0) draw[table.chart](figure, table);
+      else figure.append(beside("p", "There is nothing to draw."));
     }
   };
 
