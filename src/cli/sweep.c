@@ -29,7 +29,9 @@ enum {
     /* A rank that has nothing left waits for the others' last points, however
      * long; of ranks that are gone the launcher knows. */
     PATIENCE_S = 7 * 86400,
-    TICKS      = 64 /* between two looks at what others want */
+    TICKS      = 64, /* between two looks at what others want */
+    /* That mpirun is asked for: of many more it is never done. */
+    MOST_STARTED = 1024
 };
 
 typedef struct sweep {
@@ -451,12 +453,31 @@ static int run_mpi(sweep_t *sweep)
     return exit_status;
 }
 
-/* --ranks beside mpirun; 0, or the exit status of what cannot be. */
-static int check_ranks(const pl_cli_t *cli)
+/* Those that --ranks asks for, as far as there is a point for each. */
+static int64_t ranks_of(const sweep_t *sweep)
 {
-    int64_t ranks = cli->options.ranks;
+    int64_t ranks = sweep->cli->options.ranks;
 
-    if (cli->world.launched && (ranks != 0) && (ranks != cli->world.size)) {
+    return ranks < (int64_t)sweep->n ? ranks : (int64_t)sweep->n;
+}
+
+/* --ranks beside mpirun, or without; 0, or the exit status of what cannot be.
+ */
+static int check_ranks(const sweep_t *sweep)
+{
+    const pl_cli_t *cli = sweep->cli;
+    int64_t ranks       = cli->options.ranks;
+
+    if (!cli->world.launched && (ranks_of(sweep) > MOST_STARTED)) {
+        pl_log(&cli->log, PL_LOG_ERROR,
+               "option --ranks %" PRId64
+               ": more than %d processes on one machine; give fewer, as many "
+               "as it has cores, or start them on others too with mpirun",
+               ranks, MOST_STARTED);
+        return pl_status_exit(PL_ERR_ARGUMENT);
+    }
+    if (cli->world.launched && (ranks != 0) && (ranks != cli->world.size) &&
+        (ranks_of(sweep) != cli->world.size)) {
         if (cli->world.rank == 0) {
             pl_log(&cli->log, PL_LOG_ERROR,
                    "option --ranks %" PRId64
@@ -471,14 +492,14 @@ static int check_ranks(const pl_cli_t *cli)
 int pl_cli_sweep(const pl_cli_t *cli)
 {
     sweep_t sweep = {.cli = cli, .n = pl_grid_n_points(cli->grid), .lock = -1};
-    int exit_status = check_ranks(cli);
+    int exit_status = check_ranks(&sweep);
 
     if (exit_status != 0) {
         return exit_status;
     }
-    if (!cli->world.launched && (cli->options.ranks > 1)) {
-        return pl_cli_launch_mpirun((int)cli->options.ranks, cli->argc,
-                                    cli->argv, &cli->log);
+    if (!cli->world.launched && (ranks_of(&sweep) > 1)) {
+        return pl_cli_launch_mpirun((int)ranks_of(&sweep), cli->argc, cli->argv,
+                                    &cli->log);
     }
     clock_gettime(CLOCK_MONOTONIC, &sweep.started);
     sweep.told = sweep.started;

@@ -372,6 +372,16 @@ class Ranks(Sweep):
         share = took[rank == 0].sum() / took.sum()
         self.assertLessEqual(max(share, 1 - share), 0.95, took.sum() / 1e9)
 
+    def test_no_more_ranks_than_points(self):
+        for n, ranks in ((1, 1), (2, 2)):
+            self.sweep(*TRACE, "--limit", 3, "--cp", "1,2"[:2 * n - 1], "-n",
+                       5000)
+            with h5py.File(self.path("a.h5"), "r") as file:
+                self.assertEqual(file["timing"].attrs["ranks"], ranks)
+        run = self.sweep(*TRACE, "--device-pages", ",".join(map(
+            str, range(1000, 2100))), "-n", 1025, status=2)
+        self.assertIn("option --ranks 1025: more than 1024 pro", run.stderr)
+
     def test_a_failure_ends_all_ranks(self):
         """An objective that no point has is found by the first one."""
         run = self.sweep(*TRACE, *LONG, "-n", 2, "--objective", "min:nothing",
