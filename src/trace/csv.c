@@ -7,11 +7,11 @@
  * tells which prompts begin alike: each is one block of its own. */
 #include <ctype.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/hash.h"
+#include "trace/csv_values.h"
 #include "trace/id_map.h"
 #include "trace/reader.h"
 
@@ -35,12 +35,6 @@ static const char *const WANTED[N_FIELDS] = {
     [INPUT]  = "ContextTokens or Request tokens",
     [OUTPUT] = "GeneratedTokens or Response tokens",
 };
-
-/* A part of the text; without quotes around it. */
-typedef struct piece {
-    const char *text;
-    size_t n;
-} piece_t;
 
 typedef struct line {
     const char *next, *end; /* the text not yet read */
@@ -82,7 +76,7 @@ static bool next_line(line_t *line)
 }
 
 /* The piece up to where the next column begins, unquoted; false at the end. */
-static bool next_piece(const line_t *line, size_t *at, piece_t *piece)
+static bool next_piece(const line_t *line, size_t *at, pl_csv_piece_t *piece)
 {
     bool quoted = false;
     size_t i    = *at;
@@ -93,7 +87,7 @@ static bool next_piece(const line_t *line, size_t *at, piece_t *piece)
     for (; (i < line->n) && (quoted || (line->text[i] != line->parts)); i++) {
         quoted ^= line->text[i] == '"';
     }
-    *piece = (piece_t){line->text + *at, i - *at};
+    *piece = (pl_csv_piece_t){line->text + *at, i - *at};
     *at    = i + 1;
     while ((piece->n > 0) && (strchr(" \t\"", piece->text[0]) != NULL)) {
         piece->text++;
@@ -106,7 +100,7 @@ static bool next_piece(const line_t *line, size_t *at, piece_t *piece)
     return true;
 }
 
-static bool is_name(const piece_t *piece, const char *name)
+static bool is_name(const pl_csv_piece_t *piece, const char *name)
 {
     for (size_t i = 0; i < piece->n; i++) {
         char c = (char)tolower((unsigned char)piece->text[i]);
@@ -123,7 +117,7 @@ static bool is_name(const piece_t *piece, const char *name)
 }
 
 /* The field of a name of a column; N_FIELDS: none. */
-static int field_of(const piece_t *piece)
+static int field_of(const pl_csv_piece_t *piece)
 {
     for (int f = 0; f < N_FIELDS; f++) {
         for (int k = 0; NAMES[f][k] != NULL; k++) {
@@ -137,15 +131,15 @@ static int field_of(const piece_t *piece)
 
 /* columns[field]: where it stands, from 0; -1: nowhere.  Finds out what parts
  * the columns.  *twice_p: a name that says what another one said, or NULL. */
-static void find_columns(line_t *line, int *columns, piece_t *twice_p)
+static void find_columns(line_t *line, int *columns, pl_csv_piece_t *twice_p)
 {
     static const char PARTS[] = {',', ';', '\t'};
 
     for (size_t p = 0; p < sizeof(PARTS); p++) {
         size_t at = 0;
-        piece_t piece;
+        pl_csv_piece_t piece;
 
-        *twice_p    = (piece_t){NULL, 0};
+        *twice_p    = (pl_csv_piece_t){NULL, 0};
         line->parts = PARTS[p];
         for (int f = 0; f < N_FIELDS; f++) {
             columns[f] = -1;
@@ -172,7 +166,7 @@ static bool recognises(const pl_trace_source_t *source,
 {
     line_t line = {.next = source->text, .end = source->text + source->n_bytes};
     int columns[N_FIELDS];
-    piece_t twice;
+    pl_csv_piece_t twice;
 
     if ((first != NULL) || !next_line(&line)) {
         return false;
@@ -183,138 +177,8 @@ static bool recognises(const pl_trace_source_t *source,
 
 /* ---- values ---- */
 
-/* `n` digits at *at, which moves on. */
-static bool take_digits(const piece_t *piece, size_t *at, size_t n,
-                        int64_t *value_p)
-{
-    int64_t value = 0;
-
-    for (size_t i = 0; i < n; i++, (*at)++) {
-        if ((*at >= piece->n) ||
-            (isdigit((unsigned char)piece->text[*at]) == 0)) {
-            return false;
-        }
-        value = 10 * value + (piece->text[*at] - '0');
-    }
-    *value_p = value;
-    return true;
-}
-
-static bool take(const piece_t *piece, size_t *at, const char *any)
-{
-    if ((*at < piece->n) && (piece->text[*at] != '\0') &&
-        (strchr(any, piece->text[*at]) != NULL)) {
-        (*at)++;
-        return true;
-    }
-    return false;
-}
-
-/* A fraction of a unit behind a point; what is finer than ns is dropped. */
-static int64_t take_fraction(const piece_t *piece, size_t *at, int64_t unit)
-{
-    int64_t value = 0;
-    int64_t digit = 0;
-
-    if (!take(piece, at, ".")) {
-        return 0;
-    }
-    while (take_digits(piece, at, 1, &digit)) {
-        unit /= 10;
-        value += digit * unit;
-    }
-    return value;
-}
-
-/* Days from 1970-01-01 in the Gregorian calendar. */
-static int64_t days_of(int64_t year, int64_t month, int64_t day)
-{
-    int64_t y   = month > 2 ? year : year - 1;
-    int64_t era = y / 400;
-    int64_t yoe = y - 400 * era;
-    int64_t doy = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1;
-
-    return 146097 * era + 365 * yoe + yoe / 4 - yoe / 100 + doy - 719468;
-}
-
-static int64_t days_in(int64_t year, int64_t month)
-{
-    return month == 12 ? 31
-                       : days_of(year, month + 1, 1) - days_of(year, month, 1);
-}
-
-/* 2023-11-16 18:17:03.9799600, with or without a zone: Z or +01:00. */
-static bool read_date(const piece_t *piece, int64_t *ns_p)
-{
-    int64_t year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0;
-    int64_t zone_h = 0, zone_m = 0, ns;
-    size_t at    = 0;
-    bool is_good = take_digits(piece, &at, 4, &year) && take(piece, &at, "-") &&
-                   take_digits(piece, &at, 2, &month) &&
-                   take(piece, &at, "-") && take_digits(piece, &at, 2, &day) &&
-                   take(piece, &at, " T") &&
-                   take_digits(piece, &at, 2, &hour) && take(piece, &at, ":") &&
-                   take_digits(piece, &at, 2, &minute) &&
-                   take(piece, &at, ":") && take_digits(piece, &at, 2, &second);
-
-    if (!is_good || (year < 1970) || (year > 2255) || (month < 1) ||
-        (month > 12) || (day < 1) || (day > days_in(year, month)) ||
-        (hour > 23) || (minute > 59) || (second > 60)) {
-        return false;
-    }
-    ns = take_fraction(piece, &at, NS_PER_S);
-    if (!take(piece, &at, "Z") && (at < piece->n)) {
-        int sign = piece->text[at] == '-' ? -1 : 1;
-
-        if (!take(piece, &at, "+-") || !take_digits(piece, &at, 2, &zone_h) ||
-            (take(piece, &at, ":") && !take_digits(piece, &at, 2, &zone_m))) {
-            return false;
-        }
-        minute -= sign * (60 * zone_h + zone_m);
-    }
-    ns += NS_PER_S * (86400 * days_of(year, month, day) + 3600 * hour +
-                      60 * minute + second);
-    *ns_p = ns;
-    return (at == piece->n) && (ns >= 0) && (ns <= PL_TRACE_MAX_NS);
-}
-
-/* A number of units: exact if without an exponent. */
-static bool read_number(const piece_t *piece, int64_t unit_ns, int64_t *ns_p)
-{
-    int64_t whole = 0;
-    int64_t digit = 0;
-    size_t at     = 0;
-    char text[64];
-    char *end;
-    double value;
-
-    while (take_digits(piece, &at, 1, &digit)) {
-        whole = 10 * whole + digit;
-        if (whole > PL_TRACE_MAX_NS / unit_ns) {
-            return false;
-        }
-    }
-    *ns_p = unit_ns * whole + take_fraction(piece, &at, unit_ns);
-    if ((at == piece->n) && (piece->n > 0) && (piece->text[0] != '.')) {
-        return true;
-    }
-    if ((piece->n == 0) || (piece->n >= sizeof(text))) {
-        return false;
-    }
-    memcpy(text, piece->text, piece->n);
-    text[piece->n] = '\0';
-    value          = strtod(text, &end);
-    if ((end != text + piece->n) ||
-        (strspn(text, "0123456789.eE+-") != piece->n) || !isfinite(value) ||
-        (value < 0) || (value * (double)unit_ns > (double)PL_TRACE_MAX_NS)) {
-        return false;
-    }
-    *ns_p = (int64_t)(value * (double)unit_ns + 0.5);
-    return true;
-}
-
 static pl_status_t bad_field(const pl_trace_source_t *source, int64_t line,
-                             const char *name, const piece_t *piece,
+                             const char *name, const pl_csv_piece_t *piece,
                              const char *wanted)
 {
     return pl_trace_bad(source, line,
@@ -325,22 +189,13 @@ static pl_status_t bad_field(const pl_trace_source_t *source, int64_t line,
 }
 
 static pl_status_t read_count(const pl_trace_source_t *source, int64_t line,
-                              const char *name, const piece_t *piece,
+                              const char *name, const pl_csv_piece_t *piece,
                               int64_t least, int32_t *value_p)
 {
     int64_t value = 0;
-    int64_t digit = 0;
-    size_t at     = 0;
     char wanted[64];
 
-    while ((at < 10) && take_digits(piece, &at, 1, &digit)) {
-        value = 10 * value + digit;
-    }
-    if ((at > 0) && take(piece, &at, ".")) { /* 600.0 is 600 */
-        while (take(piece, &at, "0")) {
-        }
-    }
-    if ((piece->n > 0) && (at == piece->n) && (value >= least) &&
+    if (pl_csv_whole(piece, &value) && (value >= least) &&
         (value <= INT32_MAX)) {
         *value_p = (int32_t)value;
         return PL_OK;
@@ -357,13 +212,14 @@ typedef struct reading {
     const pl_trace_source_t *source;
     pl_trace_rows_t *rows;
     int columns[N_FIELDS];
+    int n_columns;
     size_t first;          /* row of this file */
     pl_id_map_t sessions;  /* by name: the last row */
     PL_ARRAY(int64_t) end; /* of each row of this file, or -1: not known */
 } reading_t;
 
 /* The row before it in its session, if there is one. */
-static bool find_before(const reading_t *reading, const piece_t *session,
+static bool find_before(const reading_t *reading, const pl_csv_piece_t *session,
                         pl_hash128_t *hash_p, size_t *before_p)
 {
     uint64_t before = 0;
@@ -380,7 +236,8 @@ static bool find_before(const reading_t *reading, const piece_t *session,
 /* A turn comes so long after the answer before it as the file says: by its
  * think time, or if it tells when that answer was; else when it came, but not
  * before that answer. */
-static pl_status_t read_session(reading_t *reading, const piece_t *fields,
+static pl_status_t read_session(reading_t *reading,
+                                const pl_csv_piece_t *fields,
                                 pl_trace_row_t *row)
 {
     pl_trace_rows_t *rows = reading->rows;
@@ -393,7 +250,7 @@ static pl_status_t read_session(reading_t *reading, const piece_t *fields,
     }
     if (find_before(reading, &fields[SESSION], &hash, &before)) {
         int64_t end    = reading->end.items[before - reading->first];
-        bool has_think = read_number(&fields[THINK], NS_PER_S, &think);
+        bool has_think = pl_csv_number(&fields[THINK], NS_PER_S, &think);
 
         row->session    = rows->row.items[before].session;
         row->not_before = !has_think && (end < 0);
@@ -409,25 +266,26 @@ static pl_status_t read_session(reading_t *reading, const piece_t *fields,
 }
 
 /* A turn whose think time is there needs no time. */
-static pl_status_t read_time(const reading_t *reading, const piece_t *fields,
-                             int64_t line, int64_t *time_ns_p)
+static pl_status_t read_time(const reading_t *reading,
+                             const pl_csv_piece_t *fields, int64_t line,
+                             int64_t *time_ns_p)
 {
-    bool in_ms           = reading->columns[TIME_MS] >= 0;
-    const piece_t *field = &fields[in_ms ? TIME_MS : TIME];
-    int64_t think        = 0;
-    size_t before        = 0;
+    bool in_ms                  = reading->columns[TIME_MS] >= 0;
+    const pl_csv_piece_t *field = &fields[in_ms ? TIME_MS : TIME];
+    int64_t think               = 0;
+    size_t before               = 0;
     pl_hash128_t hash;
 
     *time_ns_p = PL_TRACE_NO_TIME;
     if (!in_ms && (reading->columns[TIME] < 0)) {
         return PL_OK;
     }
-    if (read_number(field, in_ms ? NS_PER_S / 1000 : NS_PER_S, time_ns_p) ||
-        (!in_ms && read_date(field, time_ns_p))) {
+    if (pl_csv_number(field, in_ms ? NS_PER_S / 1000 : NS_PER_S, time_ns_p) ||
+        (!in_ms && pl_csv_date(field, time_ns_p))) {
         return PL_OK;
     }
     *time_ns_p = PL_TRACE_NO_TIME;
-    if ((field->n == 0) && read_number(&fields[THINK], NS_PER_S, &think) &&
+    if ((field->n == 0) && pl_csv_number(&fields[THINK], NS_PER_S, &think) &&
         find_before(reading, &fields[SESSION], &hash, &before)) {
         return PL_OK;
     }
@@ -442,17 +300,25 @@ static pl_status_t read_row(reading_t *reading, const line_t *line)
 {
     const pl_trace_source_t *source = reading->source;
     pl_trace_rows_t *rows           = reading->rows;
-    piece_t fields[N_FIELDS];
+    pl_csv_piece_t fields[N_FIELDS];
     pl_trace_row_t row = {.line = line->number, .n = 1};
     int64_t elapsed    = 0;
     int64_t end        = -1;
     size_t at          = 0;
-    piece_t piece;
+    pl_csv_piece_t piece;
 
     for (int f = 0; f < N_FIELDS; f++) {
-        fields[f] = (piece_t){"", 0};
+        fields[f] = (pl_csv_piece_t){"", 0};
     }
     for (int c = 0; next_piece(line, &at, &piece); c++) {
+        if ((c >= reading->n_columns) && (piece.n > 0)) {
+            return pl_trace_bad(source, line->number,
+                                "column %d is '%.*s': expected %d columns, as "
+                                "the first line names; quote what holds a "
+                                "separator, or fix the line",
+                                c + 1, piece.n < 40 ? (int)piece.n : 40,
+                                piece.text, reading->n_columns);
+        }
         for (int f = 0; f < N_FIELDS; f++) {
             fields[f] = reading->columns[f] == c ? piece : fields[f];
         }
@@ -463,7 +329,7 @@ static pl_status_t read_row(reading_t *reading, const line_t *line)
     PL_TRY(read_count(source, line->number, "of output tokens", &fields[OUTPUT],
                       0, &row.output_tokens));
     if ((row.time_ns != PL_TRACE_NO_TIME) &&
-        read_number(&fields[ELAPSED], NS_PER_S, &elapsed) &&
+        pl_csv_number(&fields[ELAPSED], NS_PER_S, &elapsed) &&
         (elapsed <= PL_TRACE_MAX_NS - row.time_ns)) {
         end = row.time_ns + elapsed;
     }
@@ -480,9 +346,13 @@ static pl_status_t read_header(reading_t *reading, line_t *line)
 {
     const pl_trace_source_t *source = reading->source;
     int *columns                    = reading->columns;
-    piece_t twice;
+    size_t at                       = 0;
+    pl_csv_piece_t twice;
 
     find_columns(line, columns, &twice);
+    for (pl_csv_piece_t piece; next_piece(line, &at, &piece);) {
+        reading->n_columns++;
+    }
     if (twice.text != NULL) {
         return pl_trace_bad(source, line->number,
                             "column %.*s says what another one says: expected "

@@ -412,6 +412,11 @@ START_TEST(bad_csv_of_others)
     expect_bad(HEAD "1700000000000,2,3\n", "TIMESTAMP_MS");
     expect_bad(HEAD "0,2.50,3\n", "column of input tokens is '2.50'");
     expect_bad(HEAD "0,.0,3\n", "column of input tokens is '.0'");
+    expect_bad("Model,ContextTokens,GeneratedTokens\nGPT-4, large,2,3\n",
+               "column 4 is '3': expected 3 columns");
+    expect_bad("Model,ContextTokens,GeneratedTokens\nGPT-4, 0,2,3\n",
+               "t.jsonl:2: column 4 is '3': expected 3 columns");
+    pl_trace_close(open_paced(HEAD "0,2,3,,\n"));
     expect_bad(
         "TIMESTAMP,ContextTokens,input_tokens,GeneratedTokens\n1,2,3,4\n",
         "t.jsonl:1: column input_tokens says what another one says");
