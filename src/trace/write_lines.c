@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "trace/writing.h"
+#include "trace/writing_turns.h"
 
 enum { MS = 6, S = 9 };
 #define MOONCAKE_TOKENS 512
@@ -19,64 +19,7 @@ static void write_list(FILE *file, const uint64_t *items, size_t n)
 
 /* ---- turns of JSON lines (turns.h) ---- */
 
-typedef struct turns {
-    pl_writing_t *writing;
-    int32_t *last;  /* [sessions + 1] the newest request that says it; -1 */
-    bool *is_named; /* [count] another one waits for it by name */
-    bool *is_turn;  /* [count] says its session: it is the first to do so, or
-                       waits for the last that did and for no other */
-} turns_t;
-
-static void close_turns(turns_t *turns)
-{
-    free(turns->last);
-    free(turns->is_named);
-    free(turns->is_turn);
-}
-
-static pl_status_t open_turns(pl_writing_t *writing, turns_t *turns)
-{
-    const pl_trace_t *trace = writing->trace;
-    size_t n                = (size_t)trace->count;
-    size_t n_sessions       = (size_t)(trace->count / trace->n_selected) *
-                        (size_t)trace->rows.n_sessions;
-
-    turns->writing  = writing;
-    turns->last     = malloc((n_sessions + 1) * sizeof(*turns->last));
-    turns->is_named = calloc(n, sizeof(*turns->is_named));
-    turns->is_turn  = calloc(n, sizeof(*turns->is_turn));
-    if ((turns->last == NULL) || (turns->is_named == NULL) ||
-        (turns->is_turn == NULL)) {
-        close_turns(turns);
-        return PL_ERR_MEMORY;
-    }
-    for (size_t s = 0; s <= n_sessions; s++) {
-        turns->last[s] = -1;
-    }
-    for (int32_t i = 0; i < trace->count; i++) {
-        const pl_request_t *request = &trace->requests[i];
-        int64_t session             = pl_writing_session(writing, i);
-        int32_t before              = turns->last[session];
-        int32_t only = request->n_after == 1 ? request->after[0] : -1;
-
-        if ((session > 0) && (request->n_after <= 1) && (only == before)) {
-            turns->is_turn[i]    = true;
-            turns->last[session] = i;
-        }
-        for (int32_t k = 0; (k < request->n_after) && !turns->is_turn[i]; k++) {
-            turns->is_named[request->after[k]] = true;
-        }
-        if (request->not_before && (request->n_after > 0)) {
-            pl_writing_lose(writing, PL_LOSS_NOT_BEFORE);
-        }
-        if (pl_trace_row(trace, i)->thread > 0) {
-            pl_writing_lose(writing, PL_LOSS_THREADS);
-        }
-    }
-    return PL_OK;
-}
-
-static void write_after(const turns_t *turns, int32_t i)
+static void write_after(const pl_writing_turns_t *turns, int32_t i)
 {
     const pl_request_t *request = &turns->writing->trace->requests[i];
     FILE *file                  = turns->writing->file;
@@ -88,7 +31,7 @@ static void write_after(const turns_t *turns, int32_t i)
     fprintf(file, "], ");
 }
 
-static pl_status_t write_turn(const turns_t *turns, int32_t i)
+static pl_status_t write_turn(const pl_writing_turns_t *turns, int32_t i)
 {
     pl_writing_t *writing       = turns->writing;
     const pl_request_t *request = &writing->trace->requests[i];
@@ -116,7 +59,8 @@ static pl_status_t write_turn(const turns_t *turns, int32_t i)
 
 /* ---- mooncake ---- */
 
-static pl_status_t write_mooncake_line(const turns_t *turns, int32_t i)
+static pl_status_t write_mooncake_line(const pl_writing_turns_t *turns,
+                                       int32_t i)
 {
     pl_writing_t *writing       = turns->writing;
     const pl_request_t *request = &writing->trace->requests[i];
@@ -144,7 +88,7 @@ static pl_status_t write_mooncake_line(const turns_t *turns, int32_t i)
 
 enum { SOME = 4096 };
 
-static pl_status_t write_tokens_line(const turns_t *turns, int32_t i)
+static pl_status_t write_tokens_line(const pl_writing_turns_t *turns, int32_t i)
 {
     pl_writing_t *writing       = turns->writing;
     const pl_request_t *request = &writing->trace->requests[i];
@@ -176,20 +120,24 @@ static pl_status_t write_tokens_line(const turns_t *turns, int32_t i)
     return PL_OK;
 }
 
-static pl_status_t write_lines(pl_writing_t *writing,
-                               pl_status_t (*write)(const turns_t *turns,
-                                                    int32_t i))
+static pl_status_t
+write_lines(pl_writing_t *writing,
+            pl_status_t (*write)(const pl_writing_turns_t *turns, int32_t i))
 {
-    turns_t turns      = {0};
-    pl_status_t status = open_turns(writing, &turns);
+    pl_writing_turns_t turns = {0};
+    pl_status_t status       = pl_writing_turns(writing, &turns);
 
-    if (status != PL_OK) {
-        return status;
+    for (int32_t i = 0; i < writing->trace->count; i++) {
+        const pl_request_t *request = &writing->trace->requests[i];
+
+        if (request->not_before && (request->n_after > 0)) {
+            pl_writing_lose(writing, PL_LOSS_NOT_BEFORE);
+        }
     }
     for (int32_t i = 0; (i < writing->trace->count) && (status == PL_OK); i++) {
         status = write(&turns, i);
     }
-    close_turns(&turns);
+    pl_writing_turns_free(&turns);
     return status;
 }
 

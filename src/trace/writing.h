@@ -17,7 +17,6 @@
       "than a block nothing (--id-tokens makes blocks smaller)")               \
     X(PL_LOSS_WORDS, "block ids: tokens are drawn for them from --seed")       \
     X(PL_LOSS_SPACES, "namespaces: ids of one are not those of another")       \
-    X(PL_LOSS_WAITS, "which requests wait for others: all come at their time") \
     X(PL_LOSS_SOME_WAITS,                                                      \
       "waits for requests that are not the turn before: such requests come "   \
       "at their time, or behind that turn")                                    \

@@ -175,7 +175,7 @@ START_TEST(formats_there_and_back)
         there_and_back(trace, "bailian", 0, "mooncake", TIMES | FULL);
         there_and_back(trace, "mooncake", 16, "mooncake",
                        TIMES | WAITS | BLOCKS);
-        there_and_back(trace, "csv", 0, "csv", 0);
+        there_and_back(trace, "csv", 0, "csv", WAITS);
         pl_trace_close(trace);
     }
 }
@@ -249,7 +249,7 @@ START_TEST(losses_are_told)
                                {"tokens", 1, "tokens are drawn"},
                                {"agentic", 1, "partial blocks"},
                                {"bailian", 1, "delays after"},
-                               {"csv", 3, "finer than 100 ns"}};
+                               {"csv", 2, "finer than 100 ns"}};
     pl_make_params_t params = some_make(7, 3);
     pl_trace_t *trace       = must_make(&params);
 
