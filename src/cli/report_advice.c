@@ -299,15 +299,16 @@ static shortage_t count_deficits(const pl_report_data_t *data)
     return s;
 }
 
-/* Fullest lane over the mean one, in mean pages of all samples. */
-static double imbalance(const pl_report_data_t *data, int tier, size_t *lane_p)
+/* Of lanes [first, end): the fullest over the mean one, in mean pages of all
+ * samples. */
+static double imbalance_of(const pl_report_data_t *data, int tier, size_t first,
+                           size_t end, size_t *lane_p)
 {
-    size_t n      = pl_report_lanes_of(data, tier);
     int64_t all   = 0;
     int64_t most  = 0;
-    size_t lane_n = 0;
+    size_t lane_n = first;
 
-    for (size_t lane = 0; lane < n; lane++) {
+    for (size_t lane = first; lane < end; lane++) {
         int64_t held = 0;
 
         for (size_t i = 0; i < data->lanes.n; i++) {
@@ -320,7 +321,32 @@ static double imbalance(const pl_report_data_t *data, int tier, size_t *lane_p)
         }
     }
     *lane_p = lane_n;
-    return all > 0 ? (double)most * (double)n / (double)all : 1;
+    return all > 0 ? (double)most * (double)(end - first) / (double)all : 1;
+}
+
+/* Lanes wait for those of their own instance alone: the worst of these. */
+static double imbalance(const pl_report_data_t *data, int tier, size_t *lane_p)
+{
+    const pl_fleet_file_t *file = &data->fleet.file;
+    double worst                = 1;
+    size_t first                = 0;
+
+    if (file->n == 0) {
+        return imbalance_of(data, tier, 0, pl_report_lanes_of(data, tier),
+                            lane_p);
+    }
+    for (int32_t i = 0; i < file->n_prefill; i++) {
+        size_t end   = first + (size_t)file->rows[i].lanes;
+        size_t lane  = 0;
+        double ratio = imbalance_of(data, tier, first, end, &lane);
+
+        if (ratio > worst) {
+            worst   = ratio;
+            *lane_p = lane;
+        }
+        first = end;
+    }
+    return worst;
 }
 
 /* "lane 3", of several instances "lane 3 of prefill 1". */

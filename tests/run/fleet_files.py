@@ -473,6 +473,8 @@ class Report(One):
             page = self.report(self.path("b.h5"))
             self.assertEqual(page.texts("h1", "headline"),
                              [verdict + " this deployment"])
+            self.assertEqual("Prompts waited for a home." in page.advice(),
+                             verdict.startswith("Decode"))
             said = self.run_program(self.path("b.h5"), "--json",
                                     verb="inspect").json()
             self.assertEqual({"Nothing": "none"}.get(
@@ -550,6 +552,21 @@ class Report(One):
                          (249 - lanes["device_free"][at, 5]).tolist())
         self.assertEqual(heat["decode_home_1_0"],
                          (4095 - lanes["decode_free"][at, 2]).tolist())
+
+    def test_advice(self):
+        """Lanes are uneven within an instance, or it is the instances."""
+        self.sim("b.h5", *TIERS, "--prefill", "3x1", "--router", "random",
+                 "--max-new", 2, "--device-pages", "unlimited")
+        advice = self.report(self.path("b.h5")).advice()
+        self.assertIn("Prefill instances are uneven.", advice)
+        self.assertNotIn("Lanes are uneven.", advice)
+        self.sim("b.h5", *TIERS, "--pd", "2x4+1x2", "--ownership",
+                 "interleave:64")
+        advice = self.report(self.path("b.h5")).advice()
+        self.assertRegex(advice["Lanes are uneven."],
+                         r"^Device lane [0-3] of prefill [01] holds 1\.")
+        self.assertIn("Several instances keep none",
+                      advice["The file has no events."])
 
     def test_very_many_lanes_are_told_by_instance(self):
         self.sim("many.h5", *TRACE, "--limit", 20, "--prefill", "40x8")
