@@ -138,6 +138,15 @@ static void put_misses(pl_html_t *page, const pl_report_data_t *data)
     }
 }
 
+/* What is between instances stands in a table of theirs. */
+static int64_t link_bytes(const pl_report_data_t *data, const char *counter)
+{
+    bool is_between =
+        (data->fleet.file.n > 0) && (strcmp(counter, "link_bytes_pd") == 0);
+
+    return is_between ? 0 : pl_report_number(data, "engine", counter);
+}
+
 static void put_links(pl_html_t *page, const pl_report_data_t *data)
 {
     static const struct {
@@ -161,10 +170,10 @@ static void put_links(pl_html_t *page, const pl_report_data_t *data)
     pl_html_column(table, "bytes", "bytes", PL_HTML_COUNT, 0);
     pl_html_column(table, "share", "share", PL_HTML_SHARE, 0);
     for (size_t i = 0; i < sizeof(LINKS) / sizeof(LINKS[0]); i++) {
-        pl_report_add(&all, pl_report_number(data, "engine", LINKS[i].counter));
+        pl_report_add(&all, link_bytes(data, LINKS[i].counter));
     }
     for (size_t i = 0; i < sizeof(LINKS) / sizeof(LINKS[0]); i++) {
-        int64_t bytes = pl_report_number(data, "engine", LINKS[i].counter);
+        int64_t bytes = link_bytes(data, LINKS[i].counter);
 
         if (bytes > 0) {
             part_row(table, LINKS[i].name, bytes, all);
@@ -315,10 +324,22 @@ static void put_latencies(pl_html_t *page, const pl_report_data_t *data)
 
 enum { SLOWEST = 10 };
 
+static void put_instance(pl_html_table_t *table, const pl_report_data_t *data,
+                         int64_t instance)
+{
+    char name[PL_FLEET_NAME_BYTES] = "-";
+
+    if (instance >= 0) {
+        pl_fleet_name(&data->fleet.file, (int32_t)instance, name);
+    }
+    pl_html_text(table, "%s", name);
+}
+
 static void put_slow_row(pl_html_table_t *table, const pl_report_data_t *data,
                          int32_t i)
 {
-    const pl_record_t *r = &data->records[i];
+    const pl_record_t *r        = &data->records[i];
+    const pl_fleet_file_t *file = &data->fleet.file;
 
     pl_html_text(table, "%" PRId32, i);
     pl_html_integer(table, r->arrival_ns);
@@ -328,6 +349,10 @@ static void put_slow_row(pl_html_table_t *table, const pl_report_data_t *data,
     pl_html_integer(table, r->device_hit_tokens);
     pl_html_integer(table, r->host_hit_tokens);
     pl_html_integer(table, r->miss_pages[PL_MISS_EVICTED]);
+    if (file->n > 0) {
+        put_instance(table, data, file->prefill.items[i]);
+        put_instance(table, data, file->decode.items[i]);
+    }
 }
 
 /* Slower than another, and not yet taken? */
@@ -368,6 +393,10 @@ static void put_slowest(pl_html_t *page, const pl_report_data_t *data)
     pl_html_column(table, "device_hit_tokens", "on device", PL_HTML_COUNT, 0);
     pl_html_column(table, "host_hit_tokens", "on host", PL_HTML_COUNT, 0);
     pl_html_column(table, "miss_evicted", "evicted pages", PL_HTML_COUNT, 0);
+    if (data->fleet.file.n > 0) {
+        pl_html_column(table, "prefill_instance", "on", PL_HTML_TEXT, 0);
+        pl_html_column(table, "decode_instance", "and", PL_HTML_TEXT, 0);
+    }
     for (int k = 0; k < SLOWEST; k++) {
         int32_t best = -1;
 

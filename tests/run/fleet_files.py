@@ -553,6 +553,18 @@ class Report(One):
         self.assertEqual(heat["decode_home_1_0"],
                          (4095 - lanes["decode_free"][at, 2]).tolist())
 
+    def test_the_slowest_name_their_instances(self):
+        table = self.page.tables["slowest"]
+        with h5py.File(self.file, "r") as file:
+            at = {k: file["requests"][k][...] for k in
+                  ("prefill_instance", "decode_instance")}
+        names = self.page.tables["instances"]["instance"]
+        for name, column in at.items():
+            self.assertEqual(table[name],
+                             [names[column[int(i)]] for i in table["request"]])
+        self.assertNotIn("prefill to decode",
+                         self.page.tables["links"]["link"])
+
     def test_advice(self):
         """Lanes are uneven within an instance, or it is the instances."""
         self.sim("b.h5", *TIERS, "--prefill", "3x1", "--router", "random",
