@@ -166,21 +166,33 @@ static size_t columns_shown(const pl_html_table_t *table)
     return table->has_more ? table->n_shown : table->columns.n;
 }
 
+/* A share's cell carries a bar of that length. */
+static bool is_bar(const pl_html_table_t *table, const page_column_t *column)
+{
+    return (table->chart == PL_HTML_BARS) && (column->kind == PL_HTML_SHARE);
+}
+
+static const char *class_of(const pl_html_table_t *table,
+                            const page_column_t *column)
+{
+    return column->kind == PL_HTML_TEXT ? " class=\"text\""
+           : is_bar(table, column)      ? " class=\"bar\""
+                                        : "";
+}
+
 static void put_heads(FILE *file, const pl_html_table_t *table)
 {
     fputs("<thead><tr>", file);
     for (size_t c = 0; c < columns_shown(table); c++) {
         const page_column_t *column = &table->columns.items[c];
 
-        fprintf(file, "<th%s>",
-                column->kind == PL_HTML_TEXT ? " class=\"text\"" : "");
+        fprintf(file, "<th%s>", class_of(table, column));
         put_html(file, column->title);
         fputs(column->kind == PL_HTML_NS ? ", ms</th>" : "</th>", file);
     }
     fputs("</tr></thead>\n", file);
 }
 
-/* A share's cell carries a bar of that length. */
 static void put_row(FILE *file, const pl_html_table_t *table, size_t row)
 {
     const page_cell_t *cells = table->cells.items + row * table->columns.n;
@@ -188,18 +200,13 @@ static void put_row(FILE *file, const pl_html_table_t *table, size_t row)
     fputs("<tr>", file);
     for (size_t c = 0; c < columns_shown(table); c++) {
         const page_column_t *column = &table->columns.items[c];
-        bool bar =
-            (table->chart == PL_HTML_BARS) && (column->kind == PL_HTML_SHARE);
 
-        if (bar) {
-            fprintf(file, "<td class=\"bar\"><i style=\"width:%.2f%%\"></i><b>",
-                    cells[c].real);
-        } else {
-            fprintf(file, "<td%s>",
-                    column->kind == PL_HTML_TEXT ? " class=\"text\"" : "");
+        fprintf(file, "<td%s>", class_of(table, column));
+        if (is_bar(table, column)) {
+            fprintf(file, "<i style=\"width:%.2f%%\"></i><b>", cells[c].real);
         }
         put_cell(file, column, cells[c]);
-        fputs(bar ? "</b></td>" : "</td>", file);
+        fputs(is_bar(table, column) ? "</b></td>" : "</td>", file);
     }
     fputs("</tr>\n", file);
 }
