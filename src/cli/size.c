@@ -73,6 +73,33 @@ static pl_status_t refuse(const sizing_t *sizing, const char *format, ...)
 
 /* ---- what is asked for ---- */
 
+static const pl_option_t *row_of(const char *name)
+{
+    const pl_option_t *row = pl_options_table()->options;
+
+    while (strcmp(row->name, name) != 0) {
+        row++;
+    }
+    return row;
+}
+
+/* A session that nobody asked for is as long as the model allows. */
+static pl_status_t settle_context(sizing_t *sizing)
+{
+    int64_t context = sizing->options->context;
+    int64_t most    = sizing->model.max_positions;
+    int64_t usual   = strtoll(row_of("context")->fallback, NULL, 10);
+
+    if ((context > most) && (context != usual)) {
+        return refuse(sizing,
+                      "option --context %" PRId64
+                      ": %.200s has positions for %d tokens; use that or fewer",
+                      context, sizing->model_name, (int)most);
+    }
+    sizing->params.context_tokens = (int32_t)(context < most ? context : most);
+    return PL_OK;
+}
+
 static pl_status_t settle_gpus(sizing_t *sizing)
 {
     const pl_options_t *o = sizing->options;
@@ -116,13 +143,6 @@ static pl_status_t settle_sizes(sizing_t *sizing)
         return refuse(sizing, "option --kv-dtype f32: engines keep KV in fewer "
                               "bytes; give bf16 or fp8");
     }
-    if (o->context > model->max_positions) {
-        return refuse(sizing,
-                      "option --context %" PRId64
-                      ": %.200s has positions for %d tokens; use that or fewer",
-                      o->context, sizing->model_name,
-                      (int)model->max_positions);
-    }
     if (o->mtp_layers > PL_MAX_LAYERS - model->n_layers) {
         return refuse(sizing,
                       "option --mtp-layers %" PRId64
@@ -141,7 +161,6 @@ static pl_status_t settle_sizes(sizing_t *sizing)
     sizing->params.mtp_layers     = (int32_t)o->mtp_layers;
     sizing->params.mem_billionths = o->mem_billionths;
     sizing->params.host_bytes     = o->host_gb;
-    sizing->params.context_tokens = (int32_t)o->context;
     sizing->params.page_tokens    = (int32_t)o->page_size;
     return PL_OK;
 }
@@ -165,6 +184,7 @@ static pl_status_t settle(sizing_t *sizing)
                                 &sizing->hardware));
     PL_TRY(settle_gpus(sizing));
     PL_TRY(settle_sizes(sizing));
+    PL_TRY(settle_context(sizing));
     sizing->params.model    = &sizing->model;
     sizing->params.hardware = &sizing->hardware;
     return PL_OK;
@@ -186,22 +206,14 @@ static const char *pages_text(const sizing_t *sizing, int64_t pages, char *text,
 /* An option of both verbs, with the value that it has here. */
 static void add_same(const sizing_t *sizing, const char *name, pl_text_t *text)
 {
-    const pl_option_table_t *table = pl_options_table();
+    char *value = NULL;
 
-    for (size_t i = 0; i < table->n; i++) {
-        const pl_option_t *option = &table->options[i];
-        char *value               = NULL;
-
-        if (strcmp(option->name, name) != 0) {
-            continue;
-        }
-        if (pl_option_value_text(option, sizing->options, &value) != PL_OK) {
-            text->status = PL_ERR_MEMORY;
-            return;
-        }
-        pl_text_add(text, " --%s %s", name, value);
-        free(value);
+    if (pl_option_value_text(row_of(name), sizing->options, &value) != PL_OK) {
+        text->status = PL_ERR_MEMORY;
+        return;
     }
+    pl_text_add(text, " --%s %s", name, value);
+    free(value);
 }
 
 static const pl_size_ownership_t *own_of_line(const sizing_t *sizing)
@@ -230,7 +242,7 @@ static pl_status_t make_run(sizing_t *sizing)
     add_same(sizing, "weight-dtype", &text);
     pl_text_add(&text, " --cp %d --ep %d", (int)p->cp, (int)p->ep);
     add_same(sizing, "mem-fraction", &text);
-    add_same(sizing, "context", &text);
+    pl_text_add(&text, " --context %d", (int)p->context_tokens);
     add_same(sizing, "page-size", &text);
     if (8192 % page != 0) {
         pl_text_add(&text, " --chunk %d", (int)(8192 / page * page));
@@ -461,7 +473,7 @@ static void add_input(const sizing_t *sizing, json_object *root)
     pl_json_real(root, "mem_fraction", (double)o->mem_billionths / 1e9);
     pl_json_integer(root, "host_bytes", o->host_gb);
     pl_json_integer(root, "page_tokens", o->page_size);
-    pl_json_integer(root, "context_tokens", o->context);
+    pl_json_integer(root, "context_tokens", sizing->params.context_tokens);
 }
 
 static void add_weights(const pl_size_t *size, json_object *root)

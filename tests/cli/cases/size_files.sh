@@ -9,7 +9,8 @@ for model in GLM-5 GLM-5.2 DeepSeek-V3.2; do
         cmp name file && grep 'device: tokens' file
     done
 done
-# A checkpoint's folder, a CPU, a page size that does not divide a chunk.
+# A checkpoint's folder, a CPU, a page size that does not divide a chunk, a
+# session that is as long as the model allows.
 "$PAGELANE" size --model "$DATA/../examples/glm-tiny" --hardware Xeon-8480 \
-    --gpus 2 --kv-dtype bf16 --weight-dtype bf16 --context 4096 --page-size 48 |
+    --gpus 2 --kv-dtype bf16 --weight-dtype bf16 --page-size 48 |
     tail -1 | sed "s|$DATA|DATA|"
