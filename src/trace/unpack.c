@@ -11,7 +11,7 @@
 
 typedef PL_ARRAY(char) text_t;
 
-enum { STEP = 1 << 16 };
+enum { STEP = 1 << 16, MOST_WINDOW_BITS = 31 };
 
 static pl_status_t damaged(const pl_trace_source_t *source, const char *by,
                            const char *why)
@@ -120,6 +120,11 @@ static pl_status_t unpack_zstd(const pl_trace_source_t *source, text_t *text)
     pl_status_t status = z != NULL ? PL_OK : PL_ERR_MEMORY;
     size_t left        = 1; /* 0: a frame is whole */
 
+    if ((z != NULL) && /* by --long=31 too */
+        ZSTD_isError(
+            ZSTD_DCtx_setParameter(z, ZSTD_d_windowLogMax, MOST_WINDOW_BITS))) {
+        status = PL_ERR_INTERNAL;
+    }
     while (status == PL_OK) {
         ZSTD_outBuffer out = {0};
 
