@@ -25,9 +25,12 @@ typedef struct pl_index_queries {
 } pl_index_queries_t;
 
 /* Scores of keys 0 .. n_keys[i]-1 for each query i:
+ *
  *   score(i, s) = sum_h weights[i][h] * relu(scale * q[i][h] . key(s))
- * heads in ascending order, dimensions in a fixed order.  scores out: query i's
- * from i * stride on; what lies behind its n_keys[i] stays. */
+ *
+ * Heads are summed in ascending order, dimensions in a fixed one.  The scores
+ * of query i begin at scores + i * stride; what lies behind its n_keys[i]
+ * stays. */
 void pl_index_scores(const pl_view_t *index, const pl_row_layout_t *layout,
                      const pl_index_queries_t *queries, float *scores,
                      size_t stride);
@@ -40,10 +43,12 @@ int32_t pl_topk(const float *scores, int32_t n, int32_t k, uint32_t *scratch,
                 int32_t *positions);
 
 /* Absorbed MLA over selected rows, one query, all heads:
+ *
  *   logit(h, s) = scale * (q_latent[h] . c_s + q_rope[h] . r_s)
  *   out[h] = sum_s softmax_s(logit(h, .)) c_s          [n_heads][kv_lora]
- * positions ascending, n_positions >= 1.  scratch: at least
- * pl_attend_scratch() floats. */
+ *
+ * Positions ascend, n_positions >= 1.  scratch: at least pl_attend_scratch()
+ * floats. */
 void pl_attend(const pl_view_t *latent, const pl_row_layout_t *layout,
                const float *q_latent, const float *q_rope, int32_t n_heads,
                float scale, const int32_t *positions, int32_t n_positions,

@@ -10,16 +10,17 @@
  *
  * What always holds (pl_tree_check recounts it):
  *   - the device set is prefix-closed: the parent of a node with device pages
- * has them too; device union host is prefix-closed: each node has a copy;
+ *     has them, too; device and host together are as well: each node has a copy
+ *     on one of them at least;
  *   - lock_ref of a node >= the sum of its children's: a lock covers the path
- * to the root.  pin_ref protects one node's host copy only;
+ *     to the root.  pin_ref protects one node's host copy only;
  *   - an evictable device leaf has device pages, lock_ref 0 and no child with
  *     device pages; a droppable host copy has pin_ref 0, no write under way and
  *     no child with a host copy (so what is left of a prefix is its start), and
  *     its node has device pages or lock_ref 0;
  *   - an operation's nodes are a chain: the node it was begun on (for a load:
- * the deepest) and those above it that carry the operation's id.  A split puts
- *     the id on both halves, so the chain stays whole.
+ *     the deepest) and those above it that carry the operation's id.  A split
+ *     puts the id on both halves, so the chain stays whole.
  *
  * Not thread-safe; the same calls give the same tree, ids and order on every
  * rank.  Times are ticks of a logical clock that each match and insert

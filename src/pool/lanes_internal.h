@@ -7,7 +7,7 @@
  *      1     1     0    handed out
  *      1     0     0    staged: given back, not yet merged
  *      1     0     1    never handed out (scratch, padding of the last word),
- * or given back inside a free group that is still open
+ *                       or given back inside a free group that is still open
  *
  * gone = 0 is what calloc gives, so a huge pool costs memory only for the words
  * it has used.  Two summaries with one bit per word are hints that err on one

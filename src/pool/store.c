@@ -82,7 +82,7 @@ int32_t pl_store_n_arrays(const pl_store_layout_t *layout, int store)
     return arrays_before(layout, store, layout->n_layers);
 }
 
-/* Arrays before that of (store, layer) in the order of both blocks. */
+/* One array of the store: the pages of one layer. */
 static size_t array_bytes(const pl_store_layout_t *layout, int store)
 {
     return (size_t)layout->n_slots * pl_store_stride(layout, store);

@@ -70,10 +70,10 @@ int64_t pl_check_total(const pl_check_report_t *report);
  * like any publication; then segments of nothing go.  A file is never
  * changed.  Another run that writes the tier is an error.
  *
- * PL_OK: looked through, whatever was found.  PL_ERR_INPUT: it is neither (a
- * folder with a file of something else is no tier), or
- * of a later version, or in use; PL_ERR_IO: it cannot be read, or repaired;
- * PL_ERR_MEMORY.  One line. */
+ * PL_OK: looked through, whatever was found.  Else one line says why:
+ * PL_ERR_INPUT: it is neither (a folder with a file of something else is no
+ * tier), or of a later version, or in use; PL_ERR_IO: it cannot be read, or
+ * repaired; PL_ERR_MEMORY. */
 PL_MUST_CHECK pl_status_t pl_check(const char *path, bool repair,
                                    const pl_log_t *log,
                                    pl_check_report_t *report_p);

@@ -1,8 +1,9 @@
 /* store/tier_index.h - the index of a storage tier; inside store.
  *
- *     HDF5        attributes: identity, stamps; /sets, /entries, /run,
- * /identity contents    text: every number and text of it, and where each
- * column lies seal        store/seal.h, of all before it
+ *     HDF5        attributes: identity, stamps; /sets, /entries, /run and
+ *                 /identity
+ *     contents    text: every number and text of it, and where each column lies
+ *     seal        store/seal.h, of all before it
  *
  * The contents stand behind HDF5's last byte, so HDF5 takes no notice of them;
  * and who reads an index through them, as all code here does, never hands a

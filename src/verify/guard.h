@@ -13,6 +13,8 @@
 #include <assert.h>
 #include <stdint.h>
 
+#include <pagelane/layout.h>
+
 #define PL_GUARD_NEVER UINT64_C(0)
 
 /* The word of a page that was found damaged when it was brought here: its
@@ -20,7 +22,8 @@
  * nothing to add.  No slot is that high. */
 #define PL_GUARD_DAMAGED UINT64_MAX
 
-/* owner + 1: 7 bits, slot: 31 bits, generation: 26 bits (mod 2^26). */
+/* owner + 1: 7 bits (PL_MAX_RANKS is 127), slot: 31 bits, generation: 26 bits
+ * (mod 2^26). */
 #define PL_GUARD_SLOT_BITS       31
 #define PL_GUARD_GENERATION_BITS 26
 
@@ -28,7 +31,7 @@
 static inline uint64_t pl_guard_pack(int owner, int32_t slot,
                                      uint32_t generation)
 {
-    assert((owner >= 0) && (owner < 127) && (slot >= 0));
+    assert((owner >= 0) && (owner < PL_MAX_RANKS) && (slot >= 0));
     return ((uint64_t)(owner + 1)
             << (PL_GUARD_SLOT_BITS + PL_GUARD_GENERATION_BITS)) |
            ((uint64_t)(uint32_t)slot << PL_GUARD_GENERATION_BITS) |

@@ -10,21 +10,29 @@
  *   split.during-write      control: a node is split while its backup runs
  *   load.delay              data: a load-back ends as late as it may
  *   load.fail               data: a load-back fails on one rank
- *   host.alloc=fail         data: a reservation of host memory fails on one
- * rank flip=device|host|transfer  data: one bit of a page flips in that tier
+ *   host.alloc=fail         data: host memory cannot be had on one rank
+ *   flip=device|host|transfer
+ *                           data: one bit of a page flips in that tier
  *   transfer.abort          data: a send fails on one rank
  *   backup.fail             data: a backup fails on one rank
  *   store.fail              data: a write to storage fails on one rank
  *   fetch.fail              data: a page of a fetch cannot be read on one rank
  *   flip=storage            data: one bit of a page on disk flips
- *   die=backup|store|store-sync|publish|publish-sync|publish-rename|
- * publish-folder|published  data: a rank kills itself (SIGKILL) in the middle
- * of a backup; when half of a write to storage is out; before its sync; when
- * half of an index is out; before its sync; between that and its renaming;
- * between that and the sync of its folder; after it
- *   file=fail|short|lost    data: the K-th call of the file layer on a rank
- * (open, write, sync, rename, ... alike) fails; writes half and fails; is the
- * last, and all that was not synced before is lost (the process ends)
+ *   die=STEP                data: a rank kills itself (SIGKILL).  STEP:
+ *     backup                in the middle of a backup
+ *     store                 when half of a write to storage is out
+ *     store-sync            before its sync
+ *     publish               when half of an index is out
+ *     publish-sync          before its sync
+ *     publish-rename        between that and its renaming
+ *     publish-folder        between that and the sync of its folder
+ *     published             after it
+ *   file=ACTION             data: the K-th call of the file layer on a rank
+ *                           (open, write, sync, rename, ... alike)
+ *     fail                  fails
+ *     short                 writes half and fails
+ *     lost                  is the last, and all that was not synced before is
+ *                           lost (the process ends)
  *   disk=full               data: from then on the disk is full
  *   rank.die                data: a rank kills itself
  *   rank.stall              data: a rank stops answering

@@ -1,8 +1,9 @@
 /* support/tier_sample.h - a storage tier of C virtual ranks in one process,
  * with pages whose bytes follow from their chain.
  *
- *   tier_sample_open -> tier_sample_store, _publish, _fetch ->
- * tier_sample_close
+ *   tier_sample_open
+ *     -> tier_sample_store, tier_sample_publish, tier_sample_fetch, ...
+ *     -> tier_sample_close
  *
  * Everything runs on the caller's thread, but for the doors' own.
  */
@@ -56,8 +57,8 @@ bool tier_sample_publish(tier_sample_t *sample);
 
 /* How many pages of the prefix are kept; each is read and must have its bytes
  * and digest.  What is bad is released as bad, and what could not be read as
- * that.  -1: a page came with other
- * bytes than it should and was not reported. */
+ * that.  -1: a page came with other bytes than it should, and was not reported.
+ */
 int32_t tier_sample_fetch(tier_sample_t *sample, uint64_t prefix);
 /* The same for prefixes 0 .. n - 1: their sum, or -1. */
 int32_t tier_sample_fetch_all(tier_sample_t *sample, uint64_t n);
