@@ -257,7 +257,8 @@ static int run_mpi(bench_t *bench)
     if (status == PL_OK) {
         status = measure_all(bench);
     }
-    exit_status = pl_cli_agree_on_exit(&session, bench->comm, status);
+    exit_status =
+        pl_cli_agree_on_exit(bench->cli, &session, bench->comm, status);
     pl_comm_close(bench->comm);
     pl_mpi_session_close(&session);
     return exit_status;

@@ -255,7 +255,8 @@ static int run_mpi(bench_t *bench)
     if (status == PL_OK) {
         status = tell(bench);
     }
-    exit_status = pl_cli_agree_on_exit(&session, place.comm, status);
+    exit_status =
+        pl_cli_agree_on_exit(bench->cli, &session, place.comm, status);
     close_place(&place);
     pl_comm_close(base);
     pl_mpi_session_close(&session);

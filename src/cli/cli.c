@@ -1,5 +1,6 @@
 #include "cli/cli.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,9 +180,10 @@ static const pl_verb_t VERBS[] = {
      .run       = pl_cli_export},
     {.name     = "report",
      .operands = "FILE",
-     .summary  = "a snapshot or a sweep as one HTML page: what limits it, charts",
-     .details  = REPORT_DETAILS,
-     .bit      = PL_VERB_REPORT,
+     .summary =
+         "a snapshot or a sweep as one HTML page: what limits it, charts",
+     .details   = REPORT_DETAILS,
+     .bit       = PL_VERB_REPORT,
      .min_words = 1,
      .max_words = 1,
      .run       = pl_cli_report},
@@ -443,30 +445,63 @@ static int check_words(const pl_cli_t *cli)
     return 0;
 }
 
-static void write_other_rank(void *context, pl_log_level_t level,
-                             const char *line)
-{
-    const pl_cli_world_t *world = context;
-    char host[64]               = "?";
+typedef struct pl_cli_voice {
+    int rank;
+    atomic_bool has_erred; /* by any thread */
+} voice_t;
 
+static void write_line(void *context, pl_log_level_t level, const char *line)
+{
+    voice_t *voice      = context;
+    const char *warning = level == PL_LOG_WARN ? "warning: " : "";
+    char host[64]       = "?";
+
+    if (level == PL_LOG_ERROR) {
+        atomic_store(&voice->has_erred, true);
+    }
+    if (voice->rank == 0) {
+        fprintf(stderr, "pagelane: %s%s\n", warning, line);
+        return;
+    }
     (void)gethostname(host, sizeof(host) - 1);
-    fprintf(stderr, "pagelane: [rank %d %s] %s%s\n", world->rank, host,
-            level == PL_LOG_WARN ? "warning: " : "",
-            pl_text_without_rank(line, world->rank));
+    fprintf(stderr, "pagelane: [rank %d %s] %s%s\n", voice->rank, host, warning,
+            pl_text_without_rank(line, voice->rank));
 }
 
 /* What all ranks find alike is told by rank 0; what the others say besides is
  * of their own machine. */
-static pl_log_t open_log(pl_cli_world_t *world, pl_log_level_t level)
+static pl_log_t open_log(voice_t *voice, pl_log_level_t level)
 {
-    pl_log_t log = pl_log_stderr(level);
+    pl_log_t log = {write_line, voice, level};
 
-    if (world->rank != 0) {
-        log.write   = write_other_rank;
-        log.context = world;
-        log.level   = level < PL_LOG_WARN ? level : PL_LOG_WARN;
+    if ((voice->rank != 0) && (level > PL_LOG_WARN)) {
+        log.level = PL_LOG_WARN;
     }
     return log;
+}
+
+void pl_cli_tell_of_memory(const pl_cli_t *cli)
+{
+    if (!atomic_load(&cli->voice->has_erred)) {
+        pl_log(
+            &cli->log, PL_LOG_ERROR,
+            "out of memory; ask for less (fewer requests, smaller pools), or "
+            "end other programs");
+    }
+}
+
+/* Of a verb in this process alone: mpirun's ranks have told of themselves
+ * (exit_status.c), and doctor's table tells what it misses. */
+static void tell_of_end(const pl_cli_t *cli, int exit_status)
+{
+    bool here =
+        !cli->world.launched &&
+        ((cli->options.ranks <= 1) || pl_cli_has_virtual_ranks(&cli->options));
+
+    if (here && (exit_status == pl_status_exit(PL_ERR_MEMORY)) &&
+        (cli->verb->run != pl_cli_doctor)) {
+        pl_cli_tell_of_memory(cli);
+    }
 }
 
 /* The arguments behind the verb are argv[n_before..]. */
@@ -528,7 +563,7 @@ static int run_verb(pl_cli_t *cli, int n_before)
         exit_status = 0;
         goto free_options;
     }
-    cli->log = open_log(&cli->world, (pl_log_level_t)cli->options.log_level);
+    cli->log = open_log(cli->voice, (pl_log_level_t)cli->options.log_level);
     if ((result.message[0] != '\0') && (cli->world.rank == 0)) {
         pl_log(&cli->log, PL_LOG_WARN, "%s", result.message);
     }
@@ -543,6 +578,7 @@ static int run_verb(pl_cli_t *cli, int n_before)
     }
 
 free_options:
+    tell_of_end(cli, exit_status);
     pl_grid_close(grid);
     PL_ARRAY_FREE(&words);
     pl_options_free(&cli->options);
@@ -603,10 +639,12 @@ static int dispatch(pl_cli_t *cli)
 
 int pl_cli_main(int argc, char **argv)
 {
-    pl_cli_t cli = {.argc = argc, .argv = argv, .world = pl_cli_world()};
+    pl_cli_t cli  = {.argc = argc, .argv = argv, .world = pl_cli_world()};
+    voice_t voice = {.rank = cli.world.rank};
     int exit_status;
 
-    cli.log     = open_log(&cli.world, PL_LOG_INFO);
+    cli.voice   = &voice;
+    cli.log     = open_log(&voice, PL_LOG_INFO);
     exit_status = dispatch(&cli);
     if ((fflush(stdout) != 0) || ferror(stdout)) {
         pl_log(&cli.log, PL_LOG_ERROR,

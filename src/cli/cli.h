@@ -30,6 +30,8 @@ typedef struct pl_verb {
     int (*run)(const pl_cli_t *cli);
 } pl_verb_t;
 
+struct pl_cli_voice; /* cli.c: who speaks, and whether an error was said */
+
 struct pl_cli {
     const pl_verb_t *verb;
     pl_options_t options;       /* of a ranked verb: checked, ranks is set */
@@ -39,9 +41,14 @@ struct pl_cli {
     int argc; /* the whole command line, to be recorded */
     char *const *argv;
     pl_cli_world_t world;
+    struct pl_cli_voice *voice;
     pl_log_t log; /* rank 0: as --log-level says; others: errors, with the
                      rank in front */
 };
+
+/* Memory has run out: says so, unless an error was said before.  Who finds none
+ * has none to say what for, most often, and passes PL_ERR_MEMORY up. */
+void pl_cli_tell_of_memory(const pl_cli_t *cli);
 
 /* One file each; the exit status. */
 int pl_cli_run(const pl_cli_t *cli);

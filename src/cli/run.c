@@ -456,7 +456,7 @@ static int run_mpi(run_t *run)
     if (status == PL_OK) {
         status = pl_run(&run->params, comm);
     }
-    exit_status = pl_cli_agree_on_exit(&session, comm, status);
+    exit_status = pl_cli_agree_on_exit(run->cli, &session, comm, status);
     pl_comm_close(comm);
     pl_mpi_session_close(&session);
     return exit_status;

@@ -446,7 +446,7 @@ static int run_mpi(sweep_t *sweep)
         return pl_status_exit(status);
     }
     status      = run(sweep, comm);
-    exit_status = pl_cli_agree_on_exit(&session, comm, status);
+    exit_status = pl_cli_agree_on_exit(sweep->cli, &session, comm, status);
     close_sweep(sweep, status == PL_OK);
     pl_comm_close(comm);
     pl_mpi_session_close(&session);

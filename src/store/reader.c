@@ -126,7 +126,7 @@ typedef struct reply {
     pl_snapshot_visit_t visit; /* or NULL */
     void *context;
     bool has_said; /* an error, in this call */
-    bool no_room;  /* for the items */
+    bool no_room;  /* for what comes in */
     pl_status_t visited;
     char *text;                  /* owned */
     pl_snapshot_column_t column; /* owned */
@@ -163,7 +163,7 @@ static void take_text(const pl_snapshot_t *snapshot,
         pl_log(snapshot->log, (pl_log_level_t)frame->number, "%s", text);
     } else if (frame->kind == PL_WIRE_STRING) {
         free(reply->text);
-        reply->text = strdup(text);
+        reply->text = strdup(text); /* NULL: pl_snapshot_text tells of it */
     } else if ((reply->visit != NULL) && (reply->visited == PL_OK) &&
                (n_name < n)) {
         reply->visited = reply->visit(reply->context, text, text + n_name,
@@ -176,9 +176,11 @@ static bool receive_text(const pl_snapshot_t *snapshot,
 {
     size_t n   = (size_t)frame->n_bytes;
     char *text = n <= 2 * PL_WIRE_TEXT ? calloc(n + 1, 1) : NULL;
-    bool good  = (text != NULL) &&
-                pl_wire_receive(snapshot->fd, text, n, PL_SNAPSHOT_SECONDS);
+    bool good;
 
+    reply->no_room = (text == NULL) && (n <= 2 * PL_WIRE_TEXT);
+    good           = (text != NULL) &&
+           pl_wire_receive(snapshot->fd, text, n, PL_SNAPSHOT_SECONDS);
     if (good) {
         take_text(snapshot, frame, text, n, reply);
     }

@@ -63,25 +63,29 @@ static bool read_integers(hid_t attribute, int n, hid_t memory_type,
     return good;
 }
 
-/* One fixed-length text; the caller frees it.  NULL: it is none. */
-static char *read_text(hid_t attribute)
+/* One fixed-length text, of which the caller frees *text_p; PL_ERR_INPUT: it is
+ * none, PL_ERR_MEMORY; neither is printed. */
+static pl_status_t read_text(hid_t attribute, char **text_p)
 {
-    hid_t type = H5Aget_type(attribute);
-    char *text = NULL;
+    hid_t type         = H5Aget_type(attribute);
+    pl_status_t status = PL_ERR_INPUT;
+    char *text         = NULL;
 
     if ((type >= 0) && is_text(type) && (items_of(attribute) == 1)) {
-        size_t n = H5Tget_size(type);
-
-        text = calloc(n + 1, 1);
-        if ((text != NULL) && (H5Aread(attribute, type, text) < 0)) {
-            free(text);
-            text = NULL;
-        }
+        text   = calloc(H5Tget_size(type) + 1, 1);
+        status = text == NULL                         ? PL_ERR_MEMORY
+                 : H5Aread(attribute, type, text) < 0 ? PL_ERR_INPUT
+                                                      : PL_OK;
     }
     if (type >= 0) {
         (void)H5Tclose(type);
     }
-    return text;
+    if (status != PL_OK) {
+        free(text);
+        return status;
+    }
+    *text_p = text;
+    return PL_OK;
 }
 
 pl_status_t pl_inside_integers(const pl_inside_t *inside, const char *group,
@@ -160,7 +164,8 @@ pl_status_t pl_inside_text(const pl_inside_t *inside, const char *group,
     char object[256];
     hid_t id        = open_holder(inside, group);
     hid_t attribute = id < 0 ? -1 : open_attribute(id, name);
-    char *text      = attribute < 0 ? NULL : read_text(attribute);
+    pl_status_t status =
+        attribute < 0 ? PL_ERR_INPUT : read_text(attribute, text_p);
 
     if (attribute >= 0) {
         (void)H5Aclose(attribute);
@@ -168,14 +173,15 @@ pl_status_t pl_inside_text(const pl_inside_t *inside, const char *group,
     if (id >= 0) {
         (void)H5Oclose(id);
     }
-    if (text == NULL) {
-        name_of(group, name, object, sizeof(object));
-        return pl_inside_refuse(inside, object,
-                                "is missing, or is no text; is this a %s?",
-                                pl_inside_noun(inside));
+    if (status == PL_OK) {
+        return PL_OK;
     }
-    *text_p = text;
-    return PL_OK;
+    name_of(group, name, object, sizeof(object));
+    return status == PL_ERR_MEMORY
+               ? pl_inside_no_memory(inside, object)
+               : pl_inside_refuse(inside, object,
+                                  "is missing, or is no text; is this a %s?",
+                                  pl_inside_noun(inside));
 }
 
 /* ---- all of a group ---- */
@@ -192,20 +198,23 @@ static pl_status_t show(walk_t *walk, const char *name, hid_t attribute)
 {
     char number[32];
     char object[256];
-    int64_t integer = 0;
-    char *text      = read_text(attribute);
-    pl_status_t status;
+    int64_t integer    = 0;
+    char *text         = NULL;
+    pl_status_t status = read_text(attribute, &text);
 
-    if (text != NULL) {
+    name_of(walk->group, name, object, sizeof(object));
+    if (status == PL_OK) {
         status = walk->visit(walk->context, name, text, false);
         free(text);
         return status;
+    }
+    if (status == PL_ERR_MEMORY) {
+        return pl_inside_no_memory(walk->inside, object);
     }
     if (read_integers(attribute, 0, H5T_NATIVE_INT64, &integer)) {
         (void)snprintf(number, sizeof(number), "%" PRId64, integer);
         return walk->visit(walk->context, name, number, true);
     }
-    name_of(walk->group, name, object, sizeof(object));
     return pl_inside_refuse(walk->inside, object,
                             "is neither a number nor a text");
 }
