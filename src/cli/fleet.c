@@ -74,8 +74,8 @@ pl_status_t pl_cli_fleet_check(pl_options_t *options, const pl_log_t *log)
     PL_TRY(check_alone(options, log));
     if ((options->pd_link != NULL) && (pl_fleet_rate(options->pd_link) == 0)) {
         pl_log(log, PL_LOG_ERROR,
-               "option --pd-link: cannot use '%.80s'; expected a rate of at "
-               "least 1MB/s, such as 50GB/s or 500MB/s",
+               "option --pd-link: cannot use '%.80s'; expected a rate from "
+               "1MB/s to 1000000GB/s, such as 50GB/s or 500MB/s",
                options->pd_link);
         return PL_ERR_ARGUMENT;
     }

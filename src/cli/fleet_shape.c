@@ -120,7 +120,8 @@ static pl_status_t read_both(const char *text, const pl_log_t *log,
         !read_decode(&at, shape) || (*at != '\0')) {
         return refuse_text(log, "pd", text,
                            "prefill and decode instances x GPUs, as 2x8+3x16 "
-                           "or 2x8+3x16:dp4");
+                           "or 2x8+3x16:dp4: up to 1000 of up to 127, and up "
+                           "to 1000 of up to 4096");
     }
     return check_homes("pd", log, shape);
 }
@@ -156,7 +157,8 @@ static pl_status_t read_decode_option(const pl_options_t *o,
     if (!read_decode(&at, shape) || (*at != '\0')) {
         return refuse_text(log, "decode", o->decode,
                            "instances x GPUs of each, as 3x16, or 3x16:dp4 "
-                           "for 4 homes of 4 GPUs in each");
+                           "for 4 homes of 4 GPUs in each: up to 1000 of up "
+                           "to 4096");
     }
     return check_homes("decode", log, shape);
 }

@@ -70,6 +70,19 @@ static pl_fleet_shape_t shape_of(const pl_cli_t *cli)
     return shape;
 }
 
+static bool has_instances(const pl_cli_t *cli, const pl_options_t *defaults)
+{
+    (void)defaults;
+    return pl_fleet_is_asked(&cli->options);
+}
+
+/* Others than these are refused. */
+static bool keeps_no_events(const pl_cli_t *cli, const pl_options_t *defaults)
+{
+    return has_instances(cli, defaults) &&
+           (strcmp(cli->options.events_text, "off") == 0);
+}
+
 static bool has_one_lane(const pl_cli_t *cli, const pl_options_t *defaults)
 {
     (void)defaults;
@@ -181,6 +194,10 @@ static bool writes_no_tokens(const pl_cli_t *cli, const pl_options_t *defaults)
 
 enum { PLANS = PL_VERB_RUN | PL_VERB_SIM };
 
+/* What instances do not have (docs/fleet.md). */
+#define NO_TIER                                                                \
+    "instances have no storage tier; a group of --cp and --decode-ranks may"
+
 /* What cannot be together at all is refused (options.c); a snapshot is never
  * repaired, which check says where it finds something. */
 static const pl_idle_option_t OPTIONS[] = {
@@ -207,9 +224,15 @@ static const pl_idle_option_t OPTIONS[] = {
     {PLANS, "stamp-layers", has_model_pages, "it is for runs without --model"},
     {PLANS, "stamp-row-bytes", has_model_pages,
      "it is for runs without --model"},
-    {PLANS, "prefetch-policy", has_no_storage,
+    {PL_VERB_SIM, "prefetch-policy", has_instances, NO_TIER},
+    {PL_VERB_SIM, "prefetch-policy", has_no_storage,
+     "there is no storage tier; add --storage-pages"},
+    {PL_VERB_RUN, "prefetch-policy", has_no_storage,
      "there is no storage tier; add --storage or --from"},
-    {PLANS, "prefetch-threshold", has_no_storage,
+    {PL_VERB_SIM, "prefetch-threshold", has_instances, NO_TIER},
+    {PL_VERB_SIM, "prefetch-threshold", has_no_storage,
+     "there is no storage tier; add --storage-pages"},
+    {PL_VERB_RUN, "prefetch-threshold", has_no_storage,
      "there is no storage tier; add --storage or --from"},
     {PLANS, "ownership", has_one_lane,
      "one prefill rank has all pages by any rule"},
@@ -223,10 +246,13 @@ static const pl_idle_option_t OPTIONS[] = {
      "there is no host tier; see --host-pages"},
     {PL_VERB_RUN, "verify", has_no_bytes,
      "--executor cost has no bytes to check"},
+    {PL_VERB_SIM, "snapshot-keep", has_instances,
+     "instances are written down once, at the end"},
     {PLANS, "snapshot-keep", has_no_series,
      "it is about those on the way; add --snapshot-every"},
     {PL_VERB_RUN, "tokens-out", has_no_bytes,
      "--executor cost has no tokens to write"},
+    {PL_VERB_SIM, "events", keeps_no_events, "instances keep none"},
     {PLANS, "events", has_no_snapshot,
      "events go to a snapshot; add --snapshot"},
     {PL_VERB_SWEEP, "gpus", parts_no_gpus,

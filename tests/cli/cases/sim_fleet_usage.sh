@@ -13,6 +13,7 @@ check --decode 2x16:dp
 check --decode 2x16:dp5
 check --decode 1x256
 check --decode 1x256:dp999
+check --decode 1x4097
 check --pd 2x8
 check --pd auto
 check --pd 2x8+1x8 --prefill 2x8
@@ -32,6 +33,10 @@ check --prefill 2x8 --evict belady
 check --router random --pd-link 50GB/s --log-level warn
 check --prefill 1x1 --router random --ownership replicated --log-level warn
 check --prefill 2x8 --device-pages 10
+check --prefill 2x8 --events off --snapshot-keep 5 \
+    --prefetch-policy best_effort --prefetch-threshold 9 --log-level warn
+check --cp 8 --prefetch-policy best_effort --prefetch-threshold 9 \
+    --log-level warn
 sweep="$PAGELANE sweep --trace $DATA/mooncake_conversation_slice.jsonl"
 $sweep --pd auto --gpus 8 -o a.h5
 $sweep --pd auto --gpus 16,20 -o a.h5
