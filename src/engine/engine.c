@@ -121,7 +121,7 @@ static pl_status_t open_homes(pl_engine_t *engine)
     return PL_OK;
 }
 
-static pl_record_t record_of(const pl_request_t *request)
+pl_record_t pl_record_of(const pl_request_t *request)
 {
     pl_record_t record = {0};
 
@@ -138,6 +138,27 @@ static pl_record_t record_of(const pl_request_t *request)
     return record;
 }
 
+static const pl_request_t *request_of(const pl_engine_t *engine, int32_t i)
+{
+    return engine->source.request(engine->source.context, i);
+}
+
+pl_status_t pl_request_begin(pl_engine_t *engine, int32_t request)
+{
+    const pl_request_t *asked = request_of(engine, request);
+    pl_live_t *live           = &engine->live[request];
+
+    engine->records[request] = pl_record_of(asked);
+    if (live->is_known) {
+        return PL_OK;
+    }
+    PL_TRY(PL_ARRAY_PUSH(&engine->known, request));
+    live->is_known      = true;
+    live->prompt_tokens = asked->input_tokens;
+    live->home_index    = -1;
+    return PL_OK;
+}
+
 static void skip_request(pl_engine_t *engine, int32_t request)
 {
     engine->records[request].skipped = true;
@@ -146,10 +167,44 @@ static void skip_request(pl_engine_t *engine, int32_t request)
     engine->n_finished++;
 }
 
+/* All of them, where they come by themselves. */
+static pl_status_t begin_requests(pl_engine_t *engine)
+{
+    const uint8_t *skip = engine->config.skip;
+
+    if (engine->config.port != NULL) {
+        return PL_OK;
+    }
+    for (int32_t i = 0; i < engine->source.count; i++) {
+        PL_TRY(pl_request_begin(engine, i));
+        if ((skip != NULL) && (skip[i] != 0)) {
+            skip_request(engine, i);
+        }
+    }
+    engine->n_finished_out = engine->n_finished;
+    return PL_OK;
+}
+
+static int32_t count_owners(const pl_engine_t *engine)
+{
+    int64_t longest = 0;
+
+    if (engine->config.like != NULL) {
+        return engine->config.like->n_owners;
+    }
+    for (int32_t i = 0; i < engine->source.count; i++) {
+        const pl_request_t *request = request_of(engine, i);
+        int64_t tokens =
+            (int64_t)request->input_tokens + request->output_tokens;
+
+        longest = tokens > longest ? tokens : longest;
+    }
+    return pl_pages_for(engine, longest) + 1;
+}
+
 static pl_status_t open_requests(pl_engine_t *engine)
 {
-    size_t n        = (size_t)engine->source.count;
-    int64_t longest = 0;
+    size_t n = (size_t)engine->source.count;
 
     engine->live     = calloc(n > 0 ? n : 1, sizeof(*engine->live));
     engine->records  = calloc(n > 0 ? n : 1, sizeof(*engine->records));
@@ -158,24 +213,9 @@ static pl_status_t open_requests(pl_engine_t *engine)
         (engine->finished == NULL)) {
         return PL_ERR_MEMORY;
     }
-    for (int32_t i = 0; i < engine->source.count; i++) {
-        const pl_request_t *request =
-            engine->source.request(engine->source.context, i);
-        int64_t tokens =
-            (int64_t)request->input_tokens + request->output_tokens;
-
-        engine->records[i]            = record_of(request);
-        engine->live[i].prompt_tokens = request->input_tokens;
-        engine->live[i].home_index    = -1;
-        longest                       = tokens > longest ? tokens : longest;
-        if ((engine->config.skip != NULL) && (engine->config.skip[i] != 0)) {
-            skip_request(engine, i);
-        }
-    }
-    engine->n_finished_out = engine->n_finished;
-
-    engine->owners = malloc((size_t)(pl_pages_for(engine, longest) + 1) *
-                            sizeof(*engine->owners));
+    PL_TRY(begin_requests(engine));
+    engine->n_owners = count_owners(engine);
+    engine->owners = malloc((size_t)engine->n_owners * sizeof(*engine->owners));
     engine->need =
         calloc((size_t)pl_engine_lanes(engine), sizeof(*engine->need));
     if ((engine->owners == NULL) || (engine->need == NULL)) {
@@ -256,7 +296,8 @@ pl_status_t pl_engine_open(const pl_engine_config_t *config,
     PL_TRY_GOTO(status, pl_foresee_open(engine), err_close);
     PL_TRY_GOTO(status, open_cache(engine), err_close);
     PL_TRY_GOTO(status, open_homes(engine), err_close);
-    *engine_p = engine;
+    engine->config.like = NULL;
+    *engine_p           = engine;
     return PL_OK;
 
 err_close:
@@ -290,15 +331,17 @@ static void close_homes(pl_engine_t *engine)
 
 static void close_requests(pl_engine_t *engine)
 {
-    for (int32_t i = 0; (engine->live != NULL) && (i < engine->source.count);
-         i++) {
-        free(engine->live[i].keys);
-        pl_prefetch_forget(&engine->live[i]);
-        PL_ARRAY_FREE(&engine->live[i].fetched_to);
-        PL_ARRAY_FREE(&engine->live[i].pages);
-        PL_ARRAY_FREE(&engine->live[i].decode_pages);
-        PL_ARRAY_FREE(&engine->live[i].decode_host_pages);
+    for (size_t i = 0; i < engine->known.n; i++) {
+        pl_live_t *live = &engine->live[engine->known.items[i]];
+
+        free(live->keys);
+        pl_prefetch_forget(live);
+        PL_ARRAY_FREE(&live->fetched_to);
+        PL_ARRAY_FREE(&live->pages);
+        PL_ARRAY_FREE(&live->decode_pages);
+        PL_ARRAY_FREE(&live->decode_host_pages);
     }
+    PL_ARRAY_FREE(&engine->known);
     pl_turns_close(&engine->turns);
     free(engine->live);
     free(engine->records);

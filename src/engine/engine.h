@@ -104,6 +104,9 @@ typedef struct pl_engine_config {
     pl_role_t role; /* WHOLE without a port */
     const struct pl_engine_port *port; /* borrowed; NULL: it takes its requests
                                           itself, and nobody is told */
+    const pl_engine_t *like; /* one of the same source and configuration: what
+                                fits there fits here, and is not looked at
+                                again; borrowed for the opening; may be NULL */
 } pl_engine_config_t;
 
 /* Why prompt tokens were computed although somebody might have hoped not.  Each
@@ -222,6 +225,9 @@ int32_t pl_engine_decode_pages(const pl_engine_t *engine);
 int32_t
 pl_engine_storage_pages(const pl_engine_t *engine); /* slots of a share */
 const pl_storage_t *pl_engine_storage(const pl_engine_t *engine); /* or NULL */
+
+/* Of a request that has just come: nothing has happened to it. */
+pl_record_t pl_record_of(const pl_request_t *request);
 
 /* A hash of everything that decides later plans; and the same by field, for
  * naming the first that differs.  names_p[i] is static text. */

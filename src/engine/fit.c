@@ -221,12 +221,25 @@ static pl_status_t check_pools(pl_engine_t *engine)
                       (int64_t)engine->decode_pages - 1, "decode-pages");
 }
 
+static void take_pools(pl_engine_t *engine, const pl_engine_t *like)
+{
+    engine->device_pages             = like->device_pages;
+    engine->host_pages               = like->host_pages;
+    engine->storage_pages            = like->storage_pages;
+    engine->decode_pages             = like->decode_pages;
+    engine->config.decode_host_pages = like->config.decode_host_pages;
+}
+
 pl_status_t pl_fit_resolve(pl_engine_t *engine)
 {
     if (engine->config.role == PL_ROLE_DECODE) { /* what no prompt ever needs */
         engine->config.device_pages  = 2;
         engine->config.host_pages    = 0;
         engine->config.storage_pages = 0;
+    }
+    if (engine->config.like != NULL) {
+        take_pools(engine, engine->config.like);
+        return PL_OK;
     }
     PL_TRY(resolve_pools(engine));
     return check_pools(engine);

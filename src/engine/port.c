@@ -123,6 +123,7 @@ pl_status_t pl_engine_give(pl_engine_t *engine, const pl_handover_t *handover,
     pl_turn_t turn = {at_ns, handover->request};
 
     PL_TRY(pl_turns_push(&engine->turns, turn));
+    PL_TRY(pl_request_begin(engine, handover->request));
     take_over(engine, handover);
     if (handover->generated > 0) { /* its hits are not those of a prompt */
         engine->records[handover->request].reentries++;
@@ -166,6 +167,7 @@ pl_status_t pl_engine_reserve(pl_engine_t *engine, int32_t request,
     pl_live_t *live = &engine->live[request];
     bool ok         = false;
 
+    PL_TRY(pl_request_begin(engine, request));
     live->prompt_tokens = prompt_tokens;
     PL_TRY(pl_decode_reserve(engine, request, &ok));
     if (!ok) {

@@ -18,9 +18,11 @@
  * later; at_ns is not before pl_engine_now_ns.  None of these is called from
  * within a plan of the same engine; those of others may be.
  *
- * Records (pl_engine_record) say what happened here: of prefill up to the first
- * token, of decode from decode_ns on.  A prompt that comes with tokens
- * generated counts as one that re-entered: its hits are not noted.
+ * Records (pl_engine_record) say what happened here since the request came, the
+ * last time if it did so again: of prefill up to the first token, of decode
+ * from decode_ns on.  A prompt that comes with tokens generated counts as one
+ * that re-entered: its hits are not noted.  There is none of a request that
+ * never came.
  */
 #ifndef PL_ENGINE_PORT_H
 #define PL_ENGINE_PORT_H

@@ -48,6 +48,7 @@ typedef struct pl_span {
 
 typedef struct pl_live {
     pl_phase_t phase;
+    bool is_known;         /* in engine->known */
     int32_t prompt_tokens; /* grows when it re-enters */
     int32_t generated;     /* tokens known to the home, first one included */
 
@@ -147,6 +148,9 @@ struct pl_engine {
     int32_t n_homes;
     pl_live_t *live;      /* [source.count] */
     pl_record_t *records; /* [source.count] */
+    pl_id_list_t known;   /* whose places in these have been filled: with a port
+                             those that came, and no memory is touched for
+                             others */
     int32_t n_arrived;    /* one behind the last that has arrived */
     int32_t n_finished, n_transferring;
     int32_t n_inside; /* with a port: handed in and not gone */
@@ -181,7 +185,8 @@ struct pl_engine {
     const pl_lanes_t **decode_lanes, **decode_host_lanes; /* [C + D] */
     pl_status_t callback_status; /* of the copy callback */
 
-    pl_owner_t *owners; /* scratch: [longest prompt in pages] */
+    pl_owner_t *owners; /* scratch: [n_owners] */
+    int32_t n_owners;   /* pages of the longest request, and one more */
     int32_t *need;      /* scratch: [n_lanes] */
     int32_t device_pages, host_pages, decode_pages; /* in force */
     int32_t storage_pages;
@@ -377,6 +382,11 @@ PL_MUST_CHECK pl_status_t pl_arrive_behind(pl_engine_t *engine,
                                            int32_t request);
 /* Take in whoever has arrived by now. */
 PL_MUST_CHECK pl_status_t pl_arrive(pl_engine_t *engine);
+
+/* engine.c: it has come, for the first time or again: its record begins anew.
+ */
+PL_MUST_CHECK pl_status_t pl_request_begin(pl_engine_t *engine,
+                                           int32_t request);
 
 /* tick.c */
 PL_MUST_CHECK pl_status_t pl_request_finish(pl_engine_t *engine,

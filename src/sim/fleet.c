@@ -88,6 +88,8 @@ static pl_status_t open_instance(pl_fleet_t *fleet, int32_t number)
     instance->number = number;
     pl_fleet_fill_port(instance);
     config.port = &instance->port;
+    config.like =
+        fleet->instances[prefills ? 0 : fleet->params.n_prefill].engine;
     config.role = !prefills                    ? PL_ROLE_DECODE
                   : fleet->params.n_decode > 0 ? PL_ROLE_PREFILL
                                                : PL_ROLE_WHOLE;
@@ -95,25 +97,24 @@ static pl_status_t open_instance(pl_fleet_t *fleet, int32_t number)
                           fleet->log, &instance->engine);
 }
 
-/* A record with nothing in it yet is that of any engine that has just been
- * opened. */
 static pl_status_t open_requests(pl_fleet_t *fleet)
 {
-    size_t n = (size_t)fleet->params.source.count;
+    const pl_engine_source_t *source = &fleet->params.source;
+    size_t n                         = (size_t)source->count;
 
     fleet->records = calloc(n + 1, sizeof(*fleet->records));
     fleet->live    = calloc(n + 1, sizeof(*fleet->live));
     if ((fleet->records == NULL) || (fleet->live == NULL)) {
         return PL_ERR_MEMORY;
     }
-    for (int32_t i = 0; i < fleet->params.source.count; i++) {
+    for (int32_t i = 0; i < source->count; i++) {
         fleet->records[i] = (pl_fleet_record_t){
-            .record  = *pl_engine_record(fleet->instances[0].engine, i),
+            .record  = pl_record_of(source->request(source->context, i)),
             .prefill = -1,
             .decode  = -1};
         fleet->live[i].waits_at = -1;
     }
-    return pl_turns_open(&fleet->params.source, NULL, &fleet->turns);
+    return pl_turns_open(source, NULL, &fleet->turns);
 }
 
 static pl_status_t open_all(pl_fleet_t *fleet)
@@ -123,8 +124,11 @@ static pl_status_t open_all(pl_fleet_t *fleet)
     if (fleet->instances == NULL) {
         return PL_ERR_MEMORY;
     }
+    PL_TRY(pl_knockout_open(fleet->n_instances, &fleet->by_time));
+    PL_TRY(pl_knockout_open(fleet->params.n_decode + 1, &fleet->by_room));
     for (int32_t i = 0; i < fleet->n_instances; i++) {
         PL_TRY(open_instance(fleet, i));
+        pl_fleet_changed(fleet, i);
     }
     PL_TRY(open_requests(fleet));
     return pl_links_open(fleet);
@@ -163,6 +167,8 @@ void pl_fleet_close(pl_fleet_t *fleet)
         pl_engine_close(fleet->instances[i].engine);
     }
     free(fleet->instances);
+    pl_knockout_close(&fleet->by_time);
+    pl_knockout_close(&fleet->by_room);
     free(fleet->records);
     free(fleet->live);
     pl_turns_close(&fleet->turns);
@@ -174,6 +180,27 @@ void pl_fleet_close(pl_fleet_t *fleet)
 }
 
 /* ---- the order of events ---- */
+
+void pl_fleet_changed(pl_fleet_t *fleet, int32_t instance)
+{
+    pl_engine_t *engine   = fleet->instances[instance].engine;
+    int32_t decode        = instance - fleet->params.n_prefill;
+    pl_knockout_key_t key = {.first = pl_engine_next_ns(engine)};
+
+    pl_knockout_set(&fleet->by_time, instance, key);
+    if (decode >= 0) {
+        /* Who has the most room for a prompt has it for any. */
+        key.first = -(int64_t)pl_engine_room(engine, 1);
+        key.then  = fleet->instances[instance].given_at;
+        pl_knockout_set(&fleet->by_room, decode, key);
+    }
+}
+
+void pl_fleet_given(pl_fleet_t *fleet, int32_t instance)
+{
+    fleet->instances[instance].given_at = ++fleet->n_given;
+    pl_fleet_changed(fleet, instance);
+}
 
 static pl_status_t arrive(pl_fleet_t *fleet, pl_turn_t turn)
 {
@@ -212,6 +239,7 @@ static pl_status_t tick(pl_fleet_t *fleet, int32_t number)
         PL_TRY(PL_ARRAY_PUSH(&fleet->outcome, 0));
     }
     PL_TRY(pl_engine_commit(engine, fleet->outcome.items));
+    pl_fleet_changed(fleet, number);
     PL_TRY(pl_fleet_give_back(fleet));
     if (number >= fleet->params.n_prefill) {
         pl_fleet_nudge(fleet);
@@ -222,28 +250,11 @@ static pl_status_t tick(pl_fleet_t *fleet, int32_t number)
     return PL_OK;
 }
 
-/* The instance whose next tick is the earliest. */
-static int32_t find_first(const pl_fleet_t *fleet, int64_t *at_ns_p)
-{
-    int32_t first = 0;
-
-    *at_ns_p = INT64_MAX;
-    for (int32_t i = 0; i < fleet->n_instances; i++) {
-        int64_t at_ns = pl_engine_next_ns(fleet->instances[i].engine);
-
-        if (at_ns < *at_ns_p) {
-            *at_ns_p = at_ns;
-            first    = i;
-        }
-    }
-    return first;
-}
-
 /* *more_p false: nothing is left to happen. */
 static pl_status_t go_on(pl_fleet_t *fleet, bool *more_p)
 {
-    int64_t tick_ns = INT64_MAX;
-    int32_t first   = find_first(fleet, &tick_ns);
+    int32_t first   = pl_knockout_first(&fleet->by_time);
+    int64_t tick_ns = pl_knockout_key(&fleet->by_time, first).first;
     int64_t link_ns = pl_links_next_ns(&fleet->links);
     pl_turn_t turn  = pl_turns_first(&fleet->turns);
     int64_t now_ns  = turn.at_ns < tick_ns ? turn.at_ns : tick_ns;

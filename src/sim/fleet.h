@@ -15,7 +15,10 @@
  * At the same time transfers end first, then requests arrive, then instances
  * go on, the lowest number first: prefill before decode.
  *
- * Integers only, ties by number: the same on every machine.
+ * Of instances that are equally good for a request the one gets it that got one
+ * the longest ago; of those that never did, the lowest number.
+ *
+ * Integers only, nothing from a clock: the same on every machine.
  */
 #ifndef PL_SIM_FLEET_H
 #define PL_SIM_FLEET_H

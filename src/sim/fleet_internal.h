@@ -12,6 +12,7 @@
 #include "engine/port.h"
 #include "engine/turns.h"
 #include "sim/fleet.h"
+#include "sim/knockout.h"
 
 typedef struct pl_fleet_instance {
     pl_fleet_t *fleet;
@@ -21,6 +22,8 @@ typedef struct pl_fleet_instance {
     pl_fleet_usage_t usage;   /* but for what the engine counts */
     int64_t load_ns;          /* that its prompts will take: of those given and
                                  not yet prefilled */
+    int64_t given_at;         /* fleet->n_given when it got its last request;
+                                 0: it never did */
     int64_t n_waiting;        /* for their first chunk or step */
     int64_t waiting_since_ns; /* usage has what they waited until then */
     int32_t refused_tokens; /* of the prompt that found no home; 0: none did */
@@ -76,6 +79,9 @@ struct pl_fleet {
     const pl_log_t *log;
     int32_t n_instances;
     pl_fleet_instance_t *instances; /* [n_instances]; they do not move */
+    pl_knockout_t by_time;          /* instances, by when they go on */
+    pl_knockout_t by_room; /* those of decode from 0: the most room first, then
+                              who got a request the longest ago */
     pl_turns_t turns;
     pl_fleet_record_t *records; /* [source.count] */
     pl_fleet_live_t *live;      /* [source.count] */
@@ -84,6 +90,9 @@ struct pl_fleet {
     int64_t now_ns;
     int32_t n_finished;
     int32_t next;      /* instance, of round-robin */
+    int64_t n_given;   /* places that requests got so far, to prefill or decode
+                          in: of equal instances the one is taken that got one
+                          the longest ago */
     int32_t n_refused; /* prefill instances that wait for a home */
     PL_ARRAY(int32_t)
     back; /* who came back before its prefill instance let it
@@ -91,6 +100,14 @@ struct pl_fleet {
     PL_ARRAY(pl_page_key_t) keys; /* scratch: of the prompt that is routed */
     PL_ARRAY(uint64_t) outcome;   /* scratch: zeros */
 };
+
+/* ---- fleet.c ---- */
+
+/* An engine was told something, or has ticked: it may go on at another time,
+ * and have other room. */
+void pl_fleet_changed(pl_fleet_t *fleet, int32_t instance);
+/* The same, and what it was told is that a request comes to it. */
+void pl_fleet_given(pl_fleet_t *fleet, int32_t instance);
 
 /* ---- fleet_port.c ---- */
 

@@ -203,6 +203,7 @@ pl_status_t pl_links_advance(pl_fleet_t *fleet)
         links->flying_head++;
         pl_engine_sent(fleet->instances[flying.from].engine, flying.op,
                        fleet->now_ns);
+        pl_fleet_changed(fleet, flying.from);
         PL_TRY(pl_fleet_sent(fleet, flying.request));
     }
     drop_arrived(links);

@@ -65,7 +65,9 @@ pl_status_t pl_fleet_give(pl_fleet_t *fleet, const pl_handover_t *handover)
     fleet->records[handover->request].prefill = number;
     instance->load_ns += live->load_ns;
     begin_waiting(instance, handover);
-    return pl_engine_give(instance->engine, handover, fleet->now_ns);
+    PL_TRY(pl_engine_give(instance->engine, handover, fleet->now_ns));
+    pl_fleet_given(fleet, number);
+    return PL_OK;
 }
 
 /* What the first prefill of a request came to. */
@@ -104,19 +106,11 @@ static pl_status_t take_prefilled(void *context, int32_t request)
 /* The decode instance with the most room; -1: none has any. */
 static int32_t find_room(const pl_fleet_t *fleet, int32_t prompt_tokens)
 {
-    int32_t best = -1;
-    int32_t most = -1;
+    int32_t best = fleet->params.n_prefill + pl_knockout_first(&fleet->by_room);
 
-    for (int32_t i = fleet->params.n_prefill; i < fleet->n_instances; i++) {
-        int32_t room =
-            pl_engine_room(fleet->instances[i].engine, prompt_tokens);
-
-        if (room > most) {
-            most = room;
-            best = i;
-        }
-    }
-    return best;
+    return pl_engine_room(fleet->instances[best].engine, prompt_tokens) < 0
+               ? -1
+               : best;
 }
 
 static pl_status_t reserve(void *context, int32_t request,
@@ -137,6 +131,7 @@ static pl_status_t reserve(void *context, int32_t request,
     set_refused(instance, 0);
     decode = fleet->instances[number].engine;
     PL_TRY(pl_engine_reserve(decode, request, prompt_tokens));
+    pl_fleet_given(fleet, number);
     record->decode      = number;
     record->record.home = pl_engine_home(decode, request);
     return PL_OK;
@@ -152,6 +147,7 @@ void pl_fleet_nudge(pl_fleet_t *fleet)
             (find_room(fleet, instance->refused_tokens) >= 0)) {
             set_refused(instance, 0);
             pl_engine_nudge(instance->engine, fleet->now_ns);
+            pl_fleet_changed(fleet, i);
         }
     }
 }
@@ -164,6 +160,7 @@ static pl_status_t release(void *context, int32_t request)
 
     PL_TRY(pl_engine_withdraw(fleet->instances[record->decode].engine, request,
                               fleet->now_ns));
+    pl_fleet_changed(fleet, record->decode);
     record->decode      = -1;
     record->record.home = -1;
     pl_fleet_nudge(fleet);
@@ -198,23 +195,27 @@ pl_status_t pl_fleet_sent(pl_fleet_t *fleet, int32_t request)
     fleet->transfer_ns += fleet->now_ns - live->prefilled_ns;
     live->handover.first_token_ns = record->record.first_token_ns;
     begin_waiting(&fleet->instances[record->decode], &live->handover);
-    return pl_engine_enter(fleet->instances[record->decode].engine,
-                           &live->handover, fleet->now_ns);
+    PL_TRY(pl_engine_enter(fleet->instances[record->decode].engine,
+                           &live->handover, fleet->now_ns));
+    pl_fleet_changed(fleet, record->decode);
+    return PL_OK;
 }
 
-/* The sums of all instances, and that it has ended. */
+/* It leaves an instance, whose record begins anew if it comes back. */
+static void add_left(const pl_fleet_instance_t *instance, int32_t request)
+{
+    const pl_record_t *there = pl_engine_record(instance->engine, request);
+    pl_record_t *record      = &instance->fleet->records[request].record;
+
+    record->preemptions += there->preemptions;
+    record->readmissions += there->readmissions;
+}
+
 static pl_status_t end_request(pl_fleet_t *fleet, int32_t request, bool failed)
 {
     pl_record_t *record = &fleet->records[request].record;
     int64_t soonest_ns  = INT64_MAX;
 
-    for (int32_t i = 0; i < fleet->n_instances; i++) {
-        const pl_record_t *there =
-            pl_engine_record(fleet->instances[i].engine, request);
-
-        record->preemptions += there->preemptions;
-        record->readmissions += there->readmissions;
-    }
     record->finished_ns = fleet->now_ns;
     record->failed      = failed;
     fleet->n_finished++;
@@ -231,6 +232,7 @@ static pl_status_t take_delivered(void *context, int32_t request, bool good)
         return PL_ERR_INTERNAL;
     }
     live->has_left = true;
+    add_left(instance, request);
     return live->comes_back ? PL_ARRAY_PUSH(&instance->fleet->back, request)
                             : PL_OK;
 }
@@ -266,6 +268,7 @@ static pl_status_t take_reentered(void *context, const pl_handover_t *so_far)
     pl_fleet_begun(fleet, instance->number, request);
     note_decode(pl_engine_record(instance->engine, request),
                 &fleet->records[request].record);
+    add_left(instance, request);
     /* They are all alike. */
     if (!pl_engine_fits_again(fleet->instances[0].engine, request,
                               so_far->prompt_tokens)) {
@@ -296,6 +299,7 @@ static pl_status_t take_finished(void *context, int32_t request, bool failed)
 
     pl_fleet_begun(fleet, instance->number, request);
     note_decode(there, record);
+    add_left(instance, request);
     record->finished_tick = there->finished_tick;
     if (fleet->params.n_decode == 0) {
         record->home      = there->home;

@@ -2,16 +2,18 @@
 #include "base/rng.h"
 #include "sim/fleet_internal.h"
 
-/* Less is better; the first of both counts more. */
+/* Less is better; what stands before counts more. */
 typedef struct bid {
     int64_t missing_tokens, ns;
+    int64_t given_at; /* caches of instances that are alike are all used */
 } bid_t;
 
 static bool is_less(const bid_t *a, const bid_t *b)
 {
-    return a->missing_tokens != b->missing_tokens
-               ? a->missing_tokens < b->missing_tokens
-               : a->ns < b->ns;
+    if (a->missing_tokens != b->missing_tokens) {
+        return a->missing_tokens < b->missing_tokens;
+    }
+    return a->ns != b->ns ? a->ns < b->ns : a->given_at < b->given_at;
 }
 
 static bool looks(pl_router_t router)
@@ -65,7 +67,7 @@ static bid_t bid_of(const pl_fleet_t *fleet, const pl_handover_t *handover,
 {
     int64_t load_ns = fleet->instances[instance].load_ns;
     int32_t n       = fleet->params.n_prefill;
-    bid_t bid       = {0};
+    bid_t bid       = {.given_at = fleet->instances[instance].given_at};
 
     switch (fleet->params.router) {
     case PL_ROUTER_ROUND_ROBIN:

@@ -330,7 +330,7 @@ START_TEST(who_is_refused_is_woken)
 }
 END_TEST
 
-/* The roomiest, then the lowest number. */
+/* The roomiest, then who got a request the longest ago. */
 START_TEST(homes_are_filled_evenly)
 {
     static const int32_t pages[] = {10, 3, 3, 3};

@@ -79,6 +79,24 @@ START_TEST(random_is_by_seed_and_number)
 }
 END_TEST
 
+/* Of the instances that got requests 0 .. n-1. */
+static int32_t longest_ago(const int32_t *prefill, int32_t n,
+                           int32_t n_instances)
+{
+    bool had[8]   = {false};
+    int32_t left  = n_instances;
+    int32_t found = 0;
+
+    for (int32_t i = n - 1; (i >= 0) && (left > 0); i--) {
+        if (!had[prefill[i]]) {
+            had[prefill[i]] = true;
+            found           = prefill[i];
+            left--;
+        }
+    }
+    return found;
+}
+
 /* All at once: no prompt is done before the last has come. */
 START_TEST(least_loaded_is_greedy)
 {
@@ -100,7 +118,8 @@ START_TEST(least_loaded_is_greedy)
         load[least] += rig_prefill_ns(rig, pages);
         want[rig_add(rig, 0, pages, 1)] = least;
     }
-    want[rig_add(rig, 10 * LATER, 9, 1)] = 0; /* what is done is no load */
+    /* What is done is no load, and who got one the longest ago is next. */
+    want[rig_add(rig, 10 * LATER, 9, 1)] = longest_ago(want, N, INSTANCES);
     rig_run(rig);
     expect_prefill(rig, want);
     rig_free(rig);
@@ -153,16 +172,17 @@ END_TEST
  * than of a stranger at 1. */
 START_TEST(load_is_after_the_hit)
 {
-    static const int32_t want[] = {0, 0, 1, 0};
+    static const int32_t want[] = {0, 1, 0, 1, 0};
     rig_t *rig                  = rig_make(2, 1);
 
     rig->params.router = PL_ROUTER_LEAST_LOADED;
     rig_add_of(rig, 0, 200, 1, 0, 190);
+    rig_add(rig, LATER / 2, 1, 1);
     rig_add_of(rig, LATER, 200, 1, 0, 190);
     rig_add(rig, LATER, 150, 1);
     rig_add(rig, LATER, 10, 1);
     rig_run(rig);
-    ck_assert_int_gt(rig_record(rig, 1)->device_hit_tokens, 0);
+    ck_assert_int_gt(rig_record(rig, 2)->device_hit_tokens, 0);
     expect_prefill(rig, want);
     rig_free(rig);
 }
@@ -179,7 +199,7 @@ START_TEST(best_prefix_goes_where_the_prefix_is)
     rig_add_of(rig, LATER, 20, 1, 1, 5);
     rig_add_of(rig, LATER, 20, 1, 0, 10);
     rig_add_of(rig, LATER, 20, 1, 1, 5); /* whatever the load */
-    rig_add(rig, 2 * LATER, 20, 1);      /* all are alike: the first */
+    rig_add(rig, 2 * LATER, 20, 1);      /* all are alike: the longest ago */
     rig_run(rig);
     expect_prefill(rig, want);
     ck_assert_int_eq(rig_record(rig, 2)->device_hit_tokens,
@@ -246,11 +266,12 @@ static int32_t choose(int32_t stranger_pages, bool *is_worth_p)
 
     rig->params.router = PL_ROUTER_PREFIX_LOAD;
     rig_add_of(rig, 0, PAGES, 1, 0, HIT);
+    rig_add(rig, LATER / 2, 1, 1); /* at 1: the stranger's turn is 0's */
     rig_add(rig, LATER, stranger_pages, 1);
     rig_add_of(rig, LATER, PAGES, 1, 0, HIT);
     rig_run(rig);
-    ck_assert_int_eq(rig_prefill(rig, 1), 0);
-    chosen      = rig_prefill(rig, 2);
+    ck_assert_int_eq(rig_prefill(rig, 2), 0);
+    chosen      = rig_prefill(rig, 3);
     *is_worth_p = cost_ns(rig, 0, stranger_pages) + cost_ns(rig, HIT, PAGES) <=
                   cost_ns(rig, 0, PAGES);
     rig_free(rig);
@@ -274,6 +295,51 @@ START_TEST(prefix_and_load_weigh_both)
 }
 END_TEST
 
+/* Where nobody is busy and nobody has anything of a prompt, all instances get
+ * one in turn, those that decode too; one that just got a request that only it
+ * could take is passed over then. */
+START_TEST(of_equals_the_longest_ago)
+{
+    static const pl_router_t routers[] = {
+        PL_ROUTER_BEST_PREFIX, PL_ROUTER_LEAST_LOADED, PL_ROUTER_PREFIX_LOAD};
+    enum { INSTANCES = 3, N = 7 };
+
+    for (size_t r = 0; r < sizeof(routers) / sizeof(routers[0]); r++) {
+        rig_t *rig = rig_make(INSTANCES, INSTANCES);
+
+        rig->params.router = routers[r];
+        for (int32_t i = 0; i < N; i++) {
+            rig_add(rig, i * LATER, 9, 3);
+        }
+        rig_run(rig);
+        for (int32_t i = 0; i < N; i++) {
+            ck_assert_int_eq(rig_prefill(rig, i), i % INSTANCES);
+            ck_assert_int_eq(rig_decode(rig, i), i % INSTANCES);
+        }
+        rig_free(rig);
+    }
+}
+END_TEST
+
+START_TEST(who_was_chosen_for_a_hit_has_had_its_turn)
+{
+    static const int32_t want[] = {0, 1, 0, 2, 1, 0};
+    rig_t *rig                  = rig_make(3, 1);
+
+    rig->params.router = PL_ROUTER_PREFIX_LOAD;
+    rig_add_of(rig, 0, 20, 1, 0, 19);
+    rig_add(rig, LATER, 20, 1);
+    rig_add_of(rig, 2 * LATER, 20, 1, 0, 19);
+    for (int32_t i = 3; i < 6; i++) {
+        rig_add(rig, i * LATER, 20, 1);
+    }
+    rig_run(rig);
+    ck_assert_int_gt(rig_record(rig, 2)->device_hit_tokens, 0);
+    expect_prefill(rig, want);
+    rig_free(rig);
+}
+END_TEST
+
 TCase *fleet_route_case(void)
 {
     TCase *tcase = tcase_create("route");
@@ -289,5 +355,7 @@ TCase *fleet_route_case(void)
     tcase_add_test(tcase, best_prefix_goes_where_the_prefix_is);
     tcase_add_test(tcase, a_page_that_all_share_traps_best_prefix);
     tcase_add_test(tcase, prefix_and_load_weigh_both);
+    tcase_add_test(tcase, of_equals_the_longest_ago);
+    tcase_add_test(tcase, who_was_chosen_for_a_hit_has_had_its_turn);
     return tcase;
 }
