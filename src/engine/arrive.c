@@ -46,6 +46,11 @@ static pl_status_t arrive(pl_engine_t *engine, const pl_turn_t *turn)
 
 pl_status_t pl_arrive(pl_engine_t *engine)
 {
+    const pl_engine_port_t *port = engine->config.port;
+
+    if ((port != NULL) && (port->arriving != NULL)) {
+        PL_TRY(port->arriving(port->context));
+    }
     for (;;) {
         pl_turn_t turn = pl_turns_first(&engine->turns);
 

@@ -16,7 +16,8 @@
  * Every instance knows all requests of the source by their numbers.  Whatever
  * is handed over at at_ns takes effect in the first tick that starts then or
  * later; at_ns is not before pl_engine_now_ns.  None of these is called from
- * within a plan of the same engine; those of others may be.
+ * within a plan of the same engine, but from port->arriving; those of others
+ * may be.
  *
  * Records (pl_engine_record) say what happened here since the request came, the
  * last time if it did so again: of prefill up to the first token, of decode
@@ -72,6 +73,9 @@ typedef struct pl_engine_port {
     pl_status_t (*reentered)(void *context, const pl_handover_t *so_far);
     /* WHOLE, DECODE: it has ended. */
     pl_status_t (*finished)(void *context, int32_t request, bool failed);
+    /* WHOLE: this tick takes in now who has arrived; who comes at this very
+     * time, because others ended in it, may be given here, within the plan. */
+    pl_status_t (*arriving)(void *context);
 } pl_engine_port_t;
 
 /* When the next tick starts; INT64_MAX: with nothing from outside, never. */

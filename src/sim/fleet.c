@@ -215,6 +215,17 @@ static pl_status_t arrive(pl_fleet_t *fleet, pl_turn_t turn)
 
 /* Whoever waited and computes in this tick waits no longer. */
 static void note_begun(pl_fleet_t *fleet, int32_t number, const pl_plan_t *plan)
+pl_status_t pl_fleet_arrivals(pl_fleet_t *fleet)
+{
+    pl_turn_t turn = pl_turns_first(&fleet->turns);
+
+    while (turn.at_ns <= fleet->now_ns) {
+        PL_TRY(arrive(fleet, turn));
+        turn = pl_turns_first(&fleet->turns);
+    }
+    return PL_OK;
+}
+
 {
     const pl_fleet_instance_t *instance = &fleet->instances[number];
 

@@ -111,6 +111,9 @@ void pl_fleet_given(pl_fleet_t *fleet, int32_t instance);
 
 /* ---- fleet_port.c ---- */
 
+/* Those whose turn it is now. */
+PL_MUST_CHECK pl_status_t pl_fleet_arrivals(pl_fleet_t *fleet);
+
 void pl_fleet_fill_port(pl_fleet_instance_t *instance);
 
 /* Route a prompt and hand it over, now. */

@@ -327,5 +327,14 @@ void pl_fleet_fill_port(pl_fleet_instance_t *instance)
     if (!prefills || is_whole) {
         port->reentered = is_whole ? take_queued : take_reentered;
         port->finished  = take_finished;
+/* As an engine alone takes in at once whom it has kept waiting. */
+static pl_status_t take_arrivals(void *context)
+{
+    return pl_fleet_arrivals(((pl_fleet_instance_t *)context)->fleet);
+}
+
     }
 }
+    if (is_whole) {
+        port->arriving = take_arrivals;
+    }

@@ -128,8 +128,8 @@ static void open_instance(pair_t *pair, int which, pl_engine_config_t config)
     pl_event_sink_t nowhere   = {0};
 
     pair->ports[which] = (pl_engine_port_t){
-        pair,      reserve,   release,   do_send,
-        prefilled, delivered, reentered, finished,
+        pair,      reserve,   release,  do_send, prefilled,
+        delivered, reentered, finished, NULL,
     };
     config.port = &pair->ports[which];
     ck_assert_int_eq(pl_engine_open(&config, &source, NULL, nowhere, NULL,

@@ -138,6 +138,46 @@ START_TEST(whole_instances_are_engines_of_their_own)
 }
 END_TEST
 
+/* Most wait for another, some for its very end: an instance takes those in when
+ * it ends that, as an engine does. */
+static void compare_turns(uint64_t seed)
+{
+    int32_t after[RIG_MOST];
+    pl_rng_t rng = pl_rng_seed(seed);
+    rig_t *rig   = rig_make(1, 0);
+    pl_engine_t *engine;
+
+    make_tight(rig);
+    add_random(rig, seed, 120, 20, 20);
+    for (int32_t i = 1; i < rig->n; i++) {
+        if (pl_rng_below(&rng, 3) > 0) {
+            after[i]                 = (int32_t)pl_rng_below(&rng, (uint64_t)i);
+            rig->requests[i].after   = &after[i];
+            rig->requests[i].n_after = 1;
+            rig->requests[i].delay_ns = (int64_t)pl_rng_below(&rng, 2) *
+                                        (int64_t)pl_rng_below(&rng, 30) * MS;
+        }
+    }
+    engine = run_engine(rig, &rig->params.prefill);
+    rig_run(rig);
+    for (int32_t i = 0; i < rig->n; i++) {
+        rig_expect_same(rig_record(rig, i), pl_engine_record(engine, i), 0);
+    }
+    pl_engine_close(engine);
+    rig_free(rig);
+}
+
+START_TEST(turns_of_one_instance_are_those_of_the_engine)
+{
+    uint64_t seed =
+        pl_test_seed("turns_of_one_instance_are_those_of_the_engine");
+
+    for (uint64_t i = 0; i < 10; i++) {
+        compare_turns(seed + i);
+    }
+}
+END_TEST
+
 /* ---- links ---- */
 
 enum { A_PAGES = 40, B_PAGES = 4 };
@@ -547,6 +587,7 @@ TCase *fleet_case(void)
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, one_and_one_are_the_engine_that_has_both);
     tcase_add_test(tcase, whole_instances_are_engines_of_their_own);
+    tcase_add_test(tcase, turns_of_one_instance_are_those_of_the_engine);
     tcase_add_test(tcase, two_that_come_to_one_home_share_its_link);
     tcase_add_test(tcase, two_that_leave_one_instance_share_what_it_sends);
     tcase_add_test(tcase, homes_that_receive_less_do_not_share);
