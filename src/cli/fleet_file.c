@@ -39,6 +39,9 @@ static const number_t NUMBERS[] = {
     USAGE("refused_ns", refused_ns, "ns",
           "of these, while no home had room for the first of them"),
     USAGE("most_waiting", most_waiting, "1", "at the same time"),
+    USAGE("batch_wait_ns", batch_wait_ns, "ns",
+          "where it prefills too: that requests waited for a place in the "
+          "batch, summed"),
     USAGE("refusals", refusals, "1", "times that no home had room"),
     USAGE("sent_bytes", sent_bytes, "byte", "over links between instances"),
     USAGE("received_bytes", received_bytes, "byte", "likewise"),

@@ -23,7 +23,7 @@ typedef struct pl_fleet_row {
     pl_fleet_usage_t usage;
 } pl_fleet_row_t;
 
-#define PL_FLEET_COLUMNS 19
+#define PL_FLEET_COLUMNS 20
 
 /* Columns of rows[n], in the order of docs/schema.md.  `values` has
  * PL_FLEET_COLUMNS * n items, to which they point. */

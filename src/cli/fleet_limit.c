@@ -49,11 +49,14 @@ typedef struct spent {
     double queue, prefill, transfer, decode;
 } spent_t;
 
-/* Of those that take longer for `time` than limit_ns. */
+/* Of those that take longer for `time` than limit_ns.  On instances that decode
+ * what they prefilled nothing is sent to another: what comes behind the first
+ * token is decode. */
 static spent_t add_up(const pl_outcome_t *outcome, pl_metric_time_t time,
                       int64_t limit_ns)
 {
-    spent_t s = {0};
+    bool is_whole = outcome->n_engines == outcome->n_prefill;
+    spent_t s     = {0};
 
     for (int32_t i = 0; i < outcome->n; i++) {
         const pl_record_t *r = &outcome->records[i];
@@ -68,8 +71,9 @@ static spent_t add_up(const pl_outcome_t *outcome, pl_metric_time_t time,
         s.n_tokens += r->generated_tokens - 1;
         s.queue += (double)(r->admitted_ns - r->arrival_ns);
         s.prefill += (double)(r->first_token_ns - r->admitted_ns);
-        s.transfer += (double)(at_home - r->first_token_ns);
-        s.decode += (double)(r->finished_ns - at_home);
+        s.transfer += is_whole ? 0 : (double)(at_home - r->first_token_ns);
+        s.decode +=
+            (double)(r->finished_ns - (is_whole ? r->first_token_ns : at_home));
     }
     return s;
 }

@@ -58,11 +58,13 @@ const char *const PL_FRAME_LANES[]     = {"tick",
                                           "instance_busy_ns",
                                           NULL};
 const char *const PL_FRAME_INSTANCES[] = {
-    "prefills",     "decodes",        "gpus",          "lanes",
-    "homes",        "requests",       "prompt_tokens", "computed_tokens",
-    "decode_steps", "prefill_ns",     "decode_ns",     "stepping_ns",
-    "waiting_ns",   "refused_ns",     "most_waiting",  "refusals",
-    "sent_bytes",   "received_bytes", "link_ns",       NULL};
+    "prefills",       "decodes",         "gpus",
+    "lanes",          "homes",           "requests",
+    "prompt_tokens",  "computed_tokens", "decode_steps",
+    "prefill_ns",     "decode_ns",       "stepping_ns",
+    "waiting_ns",     "refused_ns",      "most_waiting",
+    "batch_wait_ns",  "refusals",        "sent_bytes",
+    "received_bytes", "link_ns",         NULL};
 
 /* ---- what stands in the group ---- */
 

@@ -213,8 +213,6 @@ static pl_status_t arrive(pl_fleet_t *fleet, pl_turn_t turn)
     return pl_fleet_give(fleet, &handover);
 }
 
-/* Whoever waited and computes in this tick waits no longer. */
-static void note_begun(pl_fleet_t *fleet, int32_t number, const pl_plan_t *plan)
 pl_status_t pl_fleet_arrivals(pl_fleet_t *fleet)
 {
     pl_turn_t turn = pl_turns_first(&fleet->turns);
@@ -226,12 +224,15 @@ pl_status_t pl_fleet_arrivals(pl_fleet_t *fleet)
     return PL_OK;
 }
 
+/* Whoever waited and computes in this tick waits no longer. */
+static void note_begun(pl_fleet_t *fleet, int32_t number, const pl_plan_t *plan)
 {
-    const pl_fleet_instance_t *instance = &fleet->instances[number];
-
-    for (int32_t i = 0; (instance->n_waiting > 0) && (i < plan->n_ops); i++) {
+    for (int32_t i = 0; i < plan->n_ops; i++) {
         const pl_op_t *op = &plan->ops[i];
 
+        if (op->kind == PL_OP_DECODE) {
+            pl_fleet_stepped(fleet, number, op->request);
+        }
         if ((op->kind == PL_OP_PREFILL) || (op->kind == PL_OP_DECODE)) {
             pl_fleet_begun(fleet, number, op->request);
         }
@@ -333,6 +334,7 @@ static void add_waits(const pl_fleet_usage_t *usage, bool prefills,
     if (prefills) {
         waits->for_prefill_ns += usage->waiting_ns - usage->refused_ns;
         waits->for_decode_ns += usage->refused_ns;
+        waits->for_batch_ns += usage->batch_wait_ns;
     } else {
         waits->for_batch_ns += usage->waiting_ns;
     }

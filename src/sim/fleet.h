@@ -77,7 +77,8 @@ typedef struct pl_fleet pl_fleet_t; /* opaque */
 
 /* A request, wherever it was.  Of pl_record_t
  *   its first prefill says: admitted, first token, hits, misses, cut pages;
- *   decode: decode_ns (the first), finished, generated tokens;
+ *   its pages: decode_ns, when all had come to its first home;
+ *   decode: finished, generated tokens, and decode_ns where it was prefilled;
  *   all instances together: preemptions, reentries, readmissions.
  * Ticks are those of the instance that says so; home: of the decode instance,
  * from 0. */
@@ -104,6 +105,8 @@ typedef struct pl_fleet_usage {
     int64_t refused_ns;   /* of these: prefill, while no home had room for
                              the first in the queue */
     int64_t most_waiting; /* at the same time */
+    int64_t batch_wait_ns; /* where it is prefilled and decoded: sum over all
+                              until their first step, for a place in the batch */
     int64_t refusals;     /* prefill: how often no home had room */
     int64_t sent_bytes, received_bytes; /* over the links between instances */
     int64_t link_ns; /* in which any transfer of its had a share of a link */
@@ -117,7 +120,9 @@ typedef struct pl_fleet_waits {
     int64_t for_decode_ns;   /* in a queue while there was none */
     int64_t for_transfer_ns; /* from prefilled to delivered */
     int64_t for_batch_ns;    /* from there to the first step: for the end of the
-                                step under way and a place in the batch */
+                                step under way and a place in the batch.  On
+                                instances that decode what they prefilled: for
+                                the place alone, the first time */
 } pl_fleet_waits_t;
 
 /* All instances, with nothing done yet.  Params are copied; what they point at

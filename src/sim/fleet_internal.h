@@ -41,6 +41,7 @@ typedef struct pl_fleet_live {
     bool all_sent;    /* none will follow */
     bool has_left;    /* its prefill instance, which has forgotten it */
     bool comes_back;  /* once it has: with `handover` */
+    bool has_stepped;
 } pl_fleet_live_t;
 
 /* Bytes on their way.  Milli-bytes, since a byte a microsecond is one a
@@ -109,10 +110,10 @@ void pl_fleet_changed(pl_fleet_t *fleet, int32_t instance);
 /* The same, and what it was told is that a request comes to it. */
 void pl_fleet_given(pl_fleet_t *fleet, int32_t instance);
 
-/* ---- fleet_port.c ---- */
-
 /* Those whose turn it is now. */
 PL_MUST_CHECK pl_status_t pl_fleet_arrivals(pl_fleet_t *fleet);
+
+/* ---- fleet_port.c ---- */
 
 void pl_fleet_fill_port(pl_fleet_instance_t *instance);
 
@@ -123,6 +124,8 @@ PL_MUST_CHECK pl_status_t pl_fleet_give(pl_fleet_t *fleet,
 PL_MUST_CHECK pl_status_t pl_fleet_give_back(pl_fleet_t *fleet);
 /* It has begun where it waited: its first chunk or step is planned. */
 void pl_fleet_begun(pl_fleet_t *fleet, int32_t instance, int32_t request);
+/* It makes a step. */
+void pl_fleet_stepped(pl_fleet_t *fleet, int32_t instance, int32_t request);
 /* A send of its has ended, now. */
 PL_MUST_CHECK pl_status_t pl_fleet_sent(pl_fleet_t *fleet, int32_t request);
 /* A decode instance may have room again: wake those that were refused. */

@@ -40,6 +40,20 @@ void pl_fleet_begun(pl_fleet_t *fleet, int32_t instance, int32_t request)
     }
 }
 
+void pl_fleet_stepped(pl_fleet_t *fleet, int32_t instance, int32_t request)
+{
+    pl_fleet_instance_t *at = &fleet->instances[instance];
+
+    if (fleet->live[request].has_stepped) {
+        return;
+    }
+    fleet->live[request].has_stepped = true;
+    if (instance < fleet->params.n_prefill) {
+        at->usage.batch_wait_ns +=
+            fleet->now_ns - pl_engine_record(at->engine, request)->decode_ns;
+    }
+}
+
 /* tokens: of the prompt that found no home; 0: it is to look again. */
 static void set_refused(pl_fleet_instance_t *instance, int32_t tokens)
 {
@@ -193,6 +207,9 @@ pl_status_t pl_fleet_sent(pl_fleet_t *fleet, int32_t request)
         return PL_OK;
     }
     fleet->transfer_ns += fleet->now_ns - live->prefilled_ns;
+    if (record->record.decode_ns < 0) {
+        record->record.decode_ns = fleet->now_ns;
+    }
     live->handover.first_token_ns = record->record.first_token_ns;
     begin_waiting(&fleet->instances[record->decode], &live->handover);
     PL_TRY(pl_engine_enter(fleet->instances[record->decode].engine,
@@ -308,6 +325,12 @@ static pl_status_t take_finished(void *context, int32_t request, bool failed)
     return end_request(fleet, request, failed);
 }
 
+/* As an engine alone takes in at once whom it has kept waiting. */
+static pl_status_t take_arrivals(void *context)
+{
+    return pl_fleet_arrivals(((pl_fleet_instance_t *)context)->fleet);
+}
+
 void pl_fleet_fill_port(pl_fleet_instance_t *instance)
 {
     pl_engine_port_t *port = &instance->port;
@@ -324,17 +347,11 @@ void pl_fleet_fill_port(pl_fleet_instance_t *instance)
         port->send      = send;
         port->delivered = take_delivered;
     }
-    if (!prefills || is_whole) {
-        port->reentered = is_whole ? take_queued : take_reentered;
-        port->finished  = take_finished;
-/* As an engine alone takes in at once whom it has kept waiting. */
-static pl_status_t take_arrivals(void *context)
-{
-    return pl_fleet_arrivals(((pl_fleet_instance_t *)context)->fleet);
-}
-
-    }
-}
     if (is_whole) {
         port->arriving = take_arrivals;
     }
+    if (!prefills || is_whole) {
+        port->reentered = is_whole ? take_queued : take_reentered;
+        port->finished  = take_finished;
+    }
+}

@@ -198,6 +198,40 @@ class Fleet(Base):
         self.assertLessEqual(decode["batch"], decode["decode_utilization"])
         self.assertEqual(said["limiting_part"], "batch")
 
+    def test_where_nothing_is_sent_no_link_limits(self):
+        """Instances that decode too: a place in the batch, or chunks, is what
+        comes between the first token and the first step."""
+        for more in ((), ("--max-batch", 1), ("--slo", "tpot:1ms"),
+                     ("--slo", "ttft:1s,tpot:1ms", "--max-batch", 1)):
+            said = self.json(*TRACE, *GLM, "--prefill", "3x8", *more)
+            self.assertNotEqual(said["limiting_side"], "link", more)
+            self.assertEqual(said["mean_wait_transfer_ms"], 0)
+            self.assertEqual(said["mean_wait_batch_ms"] > 0,
+                             "--max-batch" in more, more)
+            if more == ("--max-batch", 1):
+                self.assertEqual(said["limiting_part"], "batch", more)
+
+    def test_what_is_waited_for_is_what_is_said(self):
+        """Without limits the verdict is the longest of the four waits, or none
+        if they are little."""
+        parts = ("first_chunk", "home", "transfer", "batch")
+        seen = set()
+        for more in (("--pd", "2x8+1x8", "--max-batch", 1),
+                     ("--pd", "2x8+1x8", "--pd-link", "20MB/s"),
+                     ("--pd", "1x8+2x8"), ("--pd", "4x8+4x8"),
+                     ("--prefill", "2x8", "--max-batch", 1),
+                     ("--pd", "2x8+1x2:dp1", "--decode-pages", 2000)):
+            said = self.json(*TRACE, *GLM, *more)
+            waits = [said[f"mean_wait_{part}_ms"]
+                     for part in ("prefill", *parts[1:])]
+            if sum(waits) < 0.05 * said["mean_e2el_ms"]:
+                self.assertEqual(said["limiting_part"], "none", more)
+            else:
+                self.assertEqual(said["limiting_part"],
+                                 parts[waits.index(max(waits))], more)
+            seen.add(said["limiting_part"])
+        self.assertGreater(len(seen), 3, seen)
+
     def test_drafts(self):
         """A step makes a token and what was right of its draft."""
         shape = (*TRACE, *GLM, "--prefill", "2x8", "--decode", "1x8",
@@ -275,10 +309,11 @@ class Split(Base):
             points = self.sweep(folder, *GLM, "--ep", 0, "--pd", "auto",
                                 "--gpus", 24, "--cp", "4,8", "--device-pages", "fit",
                                 "--decode-pages", "fit")["points"]
-        self.assertEqual(
-            [(p["options"]["pd"], p["exit_status"]) for p in points],
-            [("1x8+1x16:dp16", 0), ("1x8+2x8:dp8", 0), ("2x8+1x8:dp8", 0),
-             ("2x4+2x8:dp8", 4), ("2x4+1x16:dp16", 4), ("4x4+1x8:dp8", 4)])
+        said = [(p["options"]["pd"], p["exit_status"]) for p in points]
+        self.assertEqual({*said[:3]}, {("1x8+1x16:dp16", 0), ("1x8+2x8:dp8", 0),
+                                       ("2x8+1x8:dp8", 0)})
+        self.assertEqual({*said[3:]}, {("2x4+2x8:dp8", 4), ("4x4+1x8:dp8", 4),
+                                       ("2x4+1x16:dp16", 4)})
         self.assertIn("the weights do not fit", points[-1]["limited_by"])
 
     def test_experts_on_gpus_of_nobody_are_told(self):

@@ -121,7 +121,8 @@ def instances_of(path):
     prefills = i["prefills"] == 1
     waits = {"prefill": (i["waiting_ns"] - i["refused_ns"])[prefills].sum(),
              "home": i["refused_ns"][prefills].sum(), "transfer": transfer,
-             "batch": i["waiting_ns"][~prefills].sum()}
+             "batch": i["waiting_ns"][~prefills].sum() +
+                      i["batch_wait_ns"].sum()}
     sides.update({f"mean_wait_{k}_ms": v / 1e6 / n for k, v in waits.items()})
     sides["gpus"] = int(i["gpus"].sum())
     sides["decode_homes"] = int(i["homes"].sum())

@@ -438,8 +438,8 @@ START_TEST(who_re_enters_is_routed_again)
 }
 END_TEST
 
-/* Meanwhile the other decode instance has become the roomier one.  When decode
- * began is what the first of both says. */
+/* Meanwhile the other decode instance has become the roomier one.  When its
+ * pages had come is told of the first of both. */
 START_TEST(who_re_enters_may_decode_elsewhere)
 {
     rig_t *rig = rig_make(1, 2);
@@ -456,7 +456,8 @@ START_TEST(who_re_enters_may_decode_elsewhere)
     ck_assert_int_eq(record->reentries, 1);
     ck_assert_int_eq(rig_decode(rig, 2), 1);
     ck_assert_int_lt(first->decode_ns, second->decode_ns);
-    ck_assert_int_eq(record->decode_ns, first->decode_ns);
+    ck_assert_int_le(record->decode_ns, first->decode_ns);
+    ck_assert_int_gt(record->decode_ns, record->first_token_ns);
     ck_assert_int_eq(record->finished_ns, second->finished_ns);
     ck_assert_int_eq(record->generated_tokens, 30);
     rig_free(rig);
