@@ -213,6 +213,8 @@ typedef struct reading {
     pl_trace_rows_t *rows;
     int columns[N_FIELDS];
     int n_columns;
+    int64_t n_empty;       /* lines without a prompt */
+    int64_t first_empty;   /* of them */
     size_t first;          /* row of this file */
     pl_id_map_t sessions;  /* by name: the last row */
     PL_ARRAY(int64_t) end; /* of each row of this file, or -1: not known */
@@ -325,9 +327,15 @@ static pl_status_t read_row(reading_t *reading, const line_t *line)
     }
     PL_TRY(read_time(reading, fields, line->number, &row.time_ns));
     PL_TRY(read_count(source, line->number, "of input tokens", &fields[INPUT],
-                      1, &row.input_tokens));
+                      0, &row.input_tokens));
     PL_TRY(read_count(source, line->number, "of output tokens", &fields[OUTPUT],
                       0, &row.output_tokens));
+    if (row.input_tokens == 0) {
+        reading->first_empty =
+            reading->n_empty == 0 ? line->number : reading->first_empty;
+        reading->n_empty++;
+        return PL_OK;
+    }
     if ((row.time_ns != PL_TRACE_NO_TIME) &&
         pl_csv_number(&fields[ELAPSED], NS_PER_S, &elapsed) &&
         (elapsed <= PL_TRACE_MAX_NS - row.time_ns)) {
@@ -390,8 +398,15 @@ static pl_status_t read_lines(reading_t *reading)
     if (reading->rows->row.n == reading->first) {
         return pl_trace_bad(source, 0,
                             "no request in it: expected at least "
-                            "one line below the names of columns; "
-                            "check the path and the download");
+                            "one line below the names of columns, with a "
+                            "prompt; check the path and the download");
+    }
+    if (reading->n_empty > 0) {
+        pl_log(source->log, PL_LOG_WARN,
+               "%s:%lld: a prompt of 0 tokens (%lld lines in all have none) "
+               "is no request: expected 1 or more; passed over",
+               source->name, (long long)reading->first_empty,
+               (long long)reading->n_empty);
     }
     return PL_OK;
 }

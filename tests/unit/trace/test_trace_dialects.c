@@ -385,6 +385,27 @@ START_TEST(csv_of_others)
 }
 END_TEST
 
+/* Who failed before the prompt was counted is passed over, also as a turn. */
+START_TEST(csv_without_prompts)
+{
+    static const expected_t WANTED[] = {{2, 0, 0, 0}, {5, 2000, 0, 1}};
+    pl_trace_params_t params         = pl_trace_params_default();
+    pl_trace_t *trace                = NULL;
+    heard_t heard;
+
+    params.paced = true;
+    ck_assert_int_eq(
+        open_text("Timestamp,Session ID,Request tokens,Response tokens\n"
+                  "1,a,5,6\n2,a,0,0\n2.5,b,0.0,7\n3,a,8,9\n",
+                  &params, &heard, &trace),
+        PL_OK);
+    ck_assert_int_eq(heard.n_warnings, 1);
+    ck_assert_ptr_nonnull(strstr(
+        heard.warning, "t.jsonl:3: a prompt of 0 tokens (2 lines in all"));
+    expect_all(trace, WANTED, 2);
+}
+END_TEST
+
 /* Turns that say how long after the answer they come, and not when. */
 START_TEST(csv_think_times)
 {
@@ -496,6 +517,7 @@ static TCase *dialects(void)
     tcase_add_test(tcase, lists_beside);
     tcase_add_test(tcase, lists_there_and_back);
     tcase_add_test(tcase, csv_of_others);
+    tcase_add_test(tcase, csv_without_prompts);
     tcase_add_test(tcase, csv_think_times);
     tcase_add_test(tcase, bad_csv_of_others);
     tcase_add_loop_test(tcase, other_files_are_told, 0,
