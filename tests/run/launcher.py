@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""`pagelane run --ranks N` starts mpirun and stays with it to its end.
+"""`pagelane run --ranks N` starts mpirun and stays with it to its end, and so
+does `sweep`.
 
 A signal sent to the program ends mpirun and its ranks; a rank that the system
 kills is told of, since it cannot speak for itself; nothing is left behind.
@@ -8,6 +9,8 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))), "support"))
@@ -85,6 +88,27 @@ class Launcher(pl.Case):
         process.kill()
         status, _ = self.ended(process, below)
         self.assertEqual(status, -signal.SIGKILL)
+
+    def test_no_orphans_of_a_killed_sweep(self):
+        """Of points that take minutes: it would come to its end without."""
+        with tempfile.TemporaryDirectory() as folder:
+            output = os.path.join(folder, "a.h5")
+            process = subprocess.Popen(
+                [self.program, "sweep", "--trace", pl.SLICE, "--passes", "2000",
+                 "--cp", "1,2,4,8", "--evict", "lru,lfu,fifo,sieve,slru",
+                 "--ranks", "3", "--output", output],
+                text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                env=pl.environment())
+            self.addCleanup(process.stderr.close)
+            below = []
+            while sum(map(runs_pagelane, below)) < 3:
+                self.assertIsNone(process.poll())
+                time.sleep(0.01)
+                below = descendants(process.pid)
+            process.kill()
+            status, _ = self.ended(process, below)
+            self.assertEqual(status, -signal.SIGKILL)
+            self.assertFalse(os.path.exists(output))
 
 
 if __name__ == "__main__":
