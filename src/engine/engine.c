@@ -1,8 +1,6 @@
 #include "engine/engine.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/state.h"
 
@@ -185,21 +183,24 @@ static pl_status_t begin_requests(pl_engine_t *engine)
     return PL_OK;
 }
 
-static int32_t count_owners(const pl_engine_t *engine)
+static pl_status_t count_owners(pl_engine_t *engine)
 {
     int64_t longest = 0;
 
     if (engine->config.like != NULL) {
-        return engine->config.like->n_owners;
+        engine->n_owners = engine->config.like->n_owners;
+        return PL_OK;
     }
     for (int32_t i = 0; i < engine->source.count; i++) {
         const pl_request_t *request = request_of(engine, i);
         int64_t tokens =
             (int64_t)request->input_tokens + request->output_tokens;
 
+        PL_TRY(pl_fit_length(engine, request));
         longest = tokens > longest ? tokens : longest;
     }
-    return pl_pages_for(engine, longest) + 1;
+    engine->n_owners = pl_pages_for(engine, longest) + 1;
+    return PL_OK;
 }
 
 static pl_status_t open_requests(pl_engine_t *engine)
@@ -214,7 +215,7 @@ static pl_status_t open_requests(pl_engine_t *engine)
         return PL_ERR_MEMORY;
     }
     PL_TRY(begin_requests(engine));
-    engine->n_owners = count_owners(engine);
+    PL_TRY(count_owners(engine));
     engine->owners = malloc((size_t)engine->n_owners * sizeof(*engine->owners));
     engine->need =
         calloc((size_t)pl_engine_lanes(engine), sizeof(*engine->need));

@@ -35,6 +35,25 @@ void pl_fit_chunks(const pl_engine_t *engine, int32_t request, int32_t first,
     }
 }
 
+pl_status_t pl_fit_length(const pl_engine_t *engine,
+                          const pl_request_t *request)
+{
+    int64_t tokens = (int64_t)request->input_tokens + request->output_tokens;
+    int64_t most   = (int64_t)INT32_MAX - engine->config.chunk_tokens;
+
+    if (tokens <= most) {
+        return PL_OK;
+    }
+    pl_log(engine->log, PL_LOG_ERROR,
+           "the request on line %" PRId64 " of the trace (%d prompt tokens, %d "
+           "to generate) is longer than the %" PRId64
+           " tokens that can be counted in chunks of %d; leave it out, or cap "
+           "what is generated with --max-new",
+           request->line, request->input_tokens, request->output_tokens, most,
+           engine->config.chunk_tokens);
+    return PL_ERR_RESOURCE;
+}
+
 static void clear_need(pl_engine_t *engine)
 {
     memset(engine->need, 0,

@@ -258,6 +258,10 @@ void pl_fit_lanes(const pl_engine_t *engine, int32_t request,
 /* need[lane] += pages of all chunks of tokens [first, end) of request r. */
 void pl_fit_chunks(const pl_engine_t *engine, int32_t request, int32_t first,
                    int32_t end, int32_t *need);
+/* Can its tokens be counted?  Positions are int32, and so are the ends of
+ * chunks behind its last one.  PL_ERR_RESOURCE, one line. */
+PL_MUST_CHECK pl_status_t pl_fit_length(const pl_engine_t *engine,
+                                        const pl_request_t *request);
 /* Resolve unlimited pools; check that everything fits alone. */
 PL_MUST_CHECK pl_status_t pl_fit_resolve(pl_engine_t *engine);
 /* Would one that was preempted fit cold into empty lanes, with the tokens that

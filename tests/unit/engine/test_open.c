@@ -236,6 +236,37 @@ START_TEST(too_long_a_trace_for_unlimited_pools)
 }
 END_TEST
 
+/* Tokens that an int32 cannot name, or whose last chunk would end behind it. */
+START_TEST(a_request_too_long_to_be_counted_is_refused)
+{
+    static const int32_t lengths[][2] = {{INT32_MAX, 1},
+                                         {INT32_MAX, INT32_MAX},
+                                         {1, INT32_MAX},
+                                         {INT32_MAX - 8192, 1}};
+    pl_engine_config_t config         = scene(NULL, 0).config;
+    log_capture_t said;
+
+    config.page_tokens  = _i % 2 == 0 ? 1 : 1024;
+    config.chunk_tokens = 8192;
+    config.device_pages = _i < 2 ? PL_PAGES_UNLIMITED : 50;
+    config.decode_pages = config.device_pages;
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        request = (pl_request_t){.line          = 77,
+                                 .input_tokens  = lengths[i][0],
+                                 .output_tokens = lengths[i][1]};
+        ck_assert_int_eq(open_of(&config, 1, &said), PL_ERR_RESOURCE);
+        ck_assert_int_eq(said.n_lines, 1);
+        ck_assert_ptr_nonnull(strstr(said.text, "line 77"));
+        ck_assert_ptr_nonnull(strstr(said.text, "can be counted"));
+    }
+    if (config.page_tokens == 1024 && config.device_pages == 50) {
+        request.input_tokens--; /* this one only needs pages */
+        ck_assert_int_eq(open_of(&config, 1, &said), PL_ERR_RESOURCE);
+        ck_assert_ptr_nonnull(strstr(said.text, "raise --device-pages"));
+    }
+}
+END_TEST
+
 /* What takes longer than clocks can say ends with a line. */
 START_TEST(time_ends_before_the_clock_does)
 {
@@ -284,6 +315,8 @@ TCase *open_case(void)
     tcase_add_test(tcase, too_small_pools_name_what_is_enough);
     tcase_add_test(tcase, the_largest_need_is_named);
     tcase_add_test(tcase, too_long_a_trace_for_unlimited_pools);
+    tcase_add_loop_test(tcase, a_request_too_long_to_be_counted_is_refused, 0,
+                        4);
     tcase_add_test(tcase, time_ends_before_the_clock_does);
     return tcase;
 }
