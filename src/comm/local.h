@@ -41,6 +41,7 @@ typedef PL_ARRAY(pl_local_mail_t) pl_local_mailbox_t;
 typedef struct pl_local_hub {
     pthread_mutex_t mutex;
     pthread_cond_t *wake; /* [n_ranks] */
+    int n_wake;           /* of them, those that are made */
     int n_ranks, n_prefill;
     bool *ended;        /* [n_ranks] the body has returned */
     pl_status_t broken; /* what every call returns from now on, or PL_OK */

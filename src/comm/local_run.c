@@ -1,5 +1,4 @@
 /* Start, join and clean up virtual ranks. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,8 +42,9 @@ static pl_status_t wake_open(pl_local_hub_t *hub)
         return PL_ERR_MEMORY;
     }
     good = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0;
-    for (int rank = 0; good && (rank < hub->n_ranks); rank++) {
-        good = pthread_cond_init(&hub->wake[rank], &attr) == 0;
+    while (good && (hub->n_wake < hub->n_ranks)) {
+        good = pthread_cond_init(&hub->wake[hub->n_wake], &attr) == 0;
+        hub->n_wake += good ? 1 : 0;
     }
     pthread_condattr_destroy(&attr);
     return good ? PL_OK : PL_ERR_MEMORY;
@@ -69,6 +69,9 @@ static void hub_close(pl_local_hub_t *hub)
     free(hub->all.here);
     free(hub->prefill.here);
     free(hub->ended);
+    while (hub->n_wake > 0) {
+        pthread_cond_destroy(&hub->wake[--hub->n_wake]);
+    }
     free(hub->wake);
     pthread_mutex_destroy(&hub->mutex);
 }
