@@ -10,7 +10,6 @@
  * leaf. */
 #include "cache/hicache_internal.h"
 
-#include <assert.h>
 #include <string.h>
 
 /* ---- losing copies ---- */

@@ -1,9 +1,7 @@
 #include "cache/hicache_internal.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- events ---- */
 

@@ -1,7 +1,6 @@
 /* Host -> device, with the owners that the host copy recorded. */
 #include "cache/hicache_internal.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* Messages between processes. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "comm/mpi_comm.h"
 

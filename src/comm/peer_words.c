@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
-#include <unistd.h>
 
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "words of other processes");
 

@@ -1,7 +1,6 @@
 #include "device/queue.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,6 @@
 #include "cache/storage_table.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/state.h"
 

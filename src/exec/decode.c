@@ -1,7 +1,6 @@
 #include "exec/decode.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 pl_status_t pl_step_reserve(pl_exec_t *exec, pl_stage_t *stage,

@@ -1,7 +1,6 @@
 #include "exec/run.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

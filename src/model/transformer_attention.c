@@ -1,7 +1,6 @@
 /* Attention of a tile of tokens: queries, selection, absorbed MLA, output. */
 #include "model/transformer_internal.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* Weights from a checkpoint: find the files, map them, and give each tensor of
  * the config its bytes. */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
