@@ -3,29 +3,8 @@
 #include <string.h>
 
 #include "model/census.h"
+#include "sim/costs_rates.h"
 #include "sim/costs_reckon.h"
-
-/* Shares of a data sheet's peak, in percent, that published kernels reach. */
-enum {
-    /* Dense fp8 products reach 1,550 of 1,979 TFLOP/s at their best
-     * (DeepGEMM); a layer's mix of shapes, with quantisation and norms between
-     * them, about three quarters of that. */
-    PRODUCT_PERCENT = 60,
-    /* Indexer logits: 1,126 of 1,979 at 16K keys (sglang issue 11989). */
-    INDEX_PERCENT = 55,
-    /* Sparse MLA, bf16: 640 of 989 prefill, 410 decode (FlashMLA). */
-    ATTEND_PERCENT        = 60,
-    ATTEND_DECODE_PERCENT = 41,
-    /* A copy on an H200 runs at 4.3 of 4.8 TB/s. */
-    MEMORY_PERCENT = 90,
-    /* An all-gather over 8 GPUs without NVLink SHARP: 330 to 370 of 450 GB/s;
-     * DeepEP within a node 726 of 900 (B200). */
-    NVLINK_PERCENT = 80,
-    /* 45 of 50 GB/s (DeepEP over RDMA: 43 to 58 with NVLink's share). */
-    NETWORK_PERCENT = 90,
-    /* 55 of 64 GB/s. */
-    PCIE_PERCENT = 86,
-};
 
 /* What does not depend on sizes. */
 enum {
@@ -45,15 +24,9 @@ enum {
     K          = 1024,
 };
 
-/* Rates of the parts that work; FLOP or bytes per microsecond. */
-typedef struct rates {
-    int64_t product, expert, head, index, attend, attend_decode; /* FLOP */
-    int64_t memory, near, network, load, backup, fetch, store;   /* bytes */
-} rates_t;
-
 typedef struct deriving {
     const pl_costs_params_t *p;
-    rates_t rates;
+    pl_cost_rates_t rates;
     pl_census_t census;
     int64_t n_layers, n_full, n_sparse;
     int64_t rows;          /* of a request in a decode step */
@@ -69,73 +42,6 @@ static int64_t larger(int64_t a, int64_t b)
 static int64_t smaller(int64_t a, int64_t b)
 {
     return a < b ? a : b;
-}
-
-/* Per microsecond; at least 1, so that it divides. */
-static int64_t share(int64_t per_s, int64_t percent)
-{
-    return larger(per_s / 1000000 * percent / 100, 1);
-}
-
-static int64_t either(int64_t measured, int64_t reckoned)
-{
-    return measured > 0 ? measured : reckoned;
-}
-
-/* What was measured wins. */
-static void calibrate(const pl_costs_params_t *p, rates_t *rates)
-{
-    const pl_measured_t *m = p->measured;
-    int64_t attend;
-
-    if (m == NULL) {
-        return;
-    }
-    attend         = p->kv_dtype == PL_KV_FP8 ? m->attend_fp8 : m->attend_bf16;
-    rates->product = either(m->product, rates->product);
-    rates->head    = either(m->product, rates->head);
-    rates->expert  = either(m->expert, rates->expert);
-    rates->index   = either(m->index, rates->index);
-    rates->attend  = either(attend, rates->attend);
-    rates->attend_decode = either(
-        attend / ATTEND_PERCENT * ATTEND_DECODE_PERCENT, rates->attend_decode);
-    rates->memory = either(m->memory, rates->memory);
-    rates->near   = either(m->near, rates->near);
-    rates->load   = either(m->load, rates->load);
-    rates->backup = either(m->backup, rates->backup);
-    rates->fetch  = either(m->fetch, rates->fetch);
-    rates->store  = either(m->store, rates->store);
-}
-
-/* Storage is that of the builtin table: hardware files say nothing of it. */
-static rates_t rates_of(const pl_costs_params_t *p)
-{
-    pl_costs_t builtin     = pl_costs_builtin();
-    const pl_hardware_t *h = p->hardware;
-    int64_t bf16           = h->bf16_dense_flop_per_s;
-    /* Without an fp8 unit fp8 numbers are computed as bf16. */
-    int64_t fp8 = h->fp8_dense_flop_per_s > 0 ? h->fp8_dense_flop_per_s : bf16;
-    int64_t product = p->weight_dtype == PL_F8_E4M3 ? fp8 : bf16;
-    bool linked     = h->nvlink_bytes_per_s > 0;
-    rates_t rates   = {
-          .product       = share(product, PRODUCT_PERCENT),
-          .expert        = share(product, PRODUCT_PERCENT),
-          .head          = share(bf16, PRODUCT_PERCENT),
-          .index         = share(fp8, INDEX_PERCENT),
-          .attend        = share(bf16, ATTEND_PERCENT),
-          .attend_decode = share(bf16, ATTEND_DECODE_PERCENT),
-          .memory        = share(h->memory_bandwidth_bytes_per_s, MEMORY_PERCENT),
-          .network       = share(h->network_bytes_per_s, NETWORK_PERCENT),
-          .load          = share(h->pcie_bytes_per_s, PCIE_PERCENT),
-          .backup        = share(h->pcie_bytes_per_s, PCIE_PERCENT),
-          .fetch         = builtin.link_bytes_per_us[PL_LINK_FETCH],
-          .store         = builtin.link_bytes_per_us[PL_LINK_STORE],
-    };
-
-    rates.near =
-        linked ? share(h->nvlink_bytes_per_s, NVLINK_PERCENT) : rates.load;
-    calibrate(p, &rates);
-    return rates;
 }
 
 /* What `amount` FLOP or bytes take, in ps (up to 2^43 of them). */
@@ -222,7 +128,7 @@ static void add_topk(deriving_t *d)
 {
     int64_t once = d->p->measured == NULL ? 0 : d->p->measured->topk_ps;
     int64_t read =
-        d->n_full * either(once, ps(K * TOPK_BYTES, d->rates.memory));
+        d->n_full * (once > 0 ? once : ps(K * TOPK_BYTES, d->rates.memory));
 
     d->costs.topk                             = d->p->model->index_topk;
     d->costs.prefill[PL_COST_TOPK].context_ps = read;
@@ -459,7 +365,7 @@ pl_status_t pl_costs_reckon(const pl_costs_params_t *params,
     const pl_model_config_t *m = params->model;
     pl_costs_t builtin         = pl_costs_builtin();
     deriving_t d               = {.p        = params,
-                                  .rates    = rates_of(params),
+                                  .rates    = pl_cost_rates_of(params),
                                   .n_layers = m->n_layers,
                                   .rows     = 1 + (int64_t)params->draft_tokens};
     pl_row_layout_t row =
