@@ -94,7 +94,8 @@ pl_costs_t pl_costs_builtin(void)
 /* What a step has to do on its busiest rank. */
 typedef struct load {
     int64_t rows;
-    int64_t expert_rows; /* of all GPUs that share the experts */
+    int64_t expert_rows;  /* of all GPUs that share the experts */
+    int64_t expert_ranks; /* these GPUs */
     /* so many times so many tokens to look back on, and to attend to */
     int64_t times, context, keys;
     int64_t view, before; /* tokens */
@@ -124,6 +125,39 @@ int64_t pl_cost_taken(int64_t n, int64_t take, int64_t tries)
     return (int64_t)(ONE - untaken(n, take, tries));
 }
 
+/* The largest whole number whose square is at most `square`. */
+static uint64_t root(uint64_t square)
+{
+    uint64_t found = 0;
+
+    for (uint64_t bit = UINT64_C(1) << 31; bit > 0; bit >>= 1) {
+        if ((found + bit) * (found + bit) <= square) {
+            found += bit;
+        }
+    }
+    return found;
+}
+
+int64_t pl_cost_most_taken(int64_t n, int64_t take, int64_t tries,
+                           int64_t ranks)
+{
+    /* What is expected of the largest of 1, 2, 4, ... standard normal numbers,
+     * in thousandths. */
+    static const uint64_t LARGEST[] = {0,    564,  1029, 1424, 1766,
+                                       2070, 2344, 2594, 2826, 3043};
+    uint64_t taken                  = ONE - untaken(n, take, tries);
+    uint64_t here                   = (uint64_t)((n + ranks - 1) / ranks);
+    uint64_t most                   = taken;
+    size_t i                        = 0;
+
+    while ((i + 1 < sizeof(LARGEST) / sizeof(*LARGEST)) &&
+           (ranks >> (i + 1) > 0)) {
+        i++;
+    }
+    most += LARGEST[i] * root((ONE - taken) * taken / here) / 1000;
+    return (int64_t)(most < ONE ? most : ONE);
+}
+
 /* Of a slow memory all experts may take more than 2^32 ns: by halves. */
 static int64_t floor_ns(const pl_costs_t *costs, const load_t *load,
                         pl_cost_part_t part, int64_t all_ns)
@@ -134,8 +168,8 @@ static int64_t floor_ns(const pl_costs_t *costs, const load_t *load,
     if ((part != PL_COST_EXPERT) || (costs->n_experts == 0)) {
         return all_ns;
     }
-    taken = (uint64_t)pl_cost_taken(costs->n_experts, costs->row_experts,
-                                    load->expert_rows);
+    taken = (uint64_t)pl_cost_most_taken(costs->n_experts, costs->row_experts,
+                                         load->expert_rows, load->expert_ranks);
     return (int64_t)((all >> 32) * taken + ((all & (ONE - 1)) * taken >> 32));
 }
 
@@ -161,7 +195,14 @@ static int64_t part_ns(const pl_costs_t *costs, const pl_cost_rate_t *rate,
          load->times * of_rate(load->keys, rate->key_ps, K_PS) +
          of_rate(load->view, rate->view_ps, K_PS) +
          of_rate(load->before, rate->before_ps, K_PS);
-    return rate->step_ns + (ns > least ? ns : least);
+    ns = rate->step_ns + (ns > least ? ns : least);
+    if (rate->quick_ps > 0) {
+        int64_t quick =
+            rate->quick_ns + of_rate(load->rows, rate->quick_ps, PS);
+
+        ns = quick < ns ? quick : ns;
+    }
+    return ns;
 }
 
 /* What of it is seen when a layer's view is made while the layer before it
@@ -173,31 +214,32 @@ static int64_t seen_ns(int64_t ns, int64_t compute_ns, int32_t n_layers)
     return ns - compute_ns > first ? ns - compute_ns : first;
 }
 
-/* All passes that draft. */
-static int64_t draft_ns(const pl_costs_t *costs, const load_t *load)
+/* One pass through the layer that drafts. */
+static int64_t draft_ns(const pl_costs_t *costs, const pl_cost_rate_t *rates,
+                        const load_t *load)
 {
     int64_t pass = 0;
 
-    if (costs->draft_tokens == 0) {
-        return 0;
+    for (int i = 0; (costs->draft_tokens > 0) && (i < PL_COST_PARTS); i++) {
+        pass += part_ns(costs, &rates[i], (pl_cost_part_t)i, load);
     }
-    for (int i = 0; i < PL_COST_PARTS; i++) {
-        pass += part_ns(costs, &costs->draft[i], (pl_cost_part_t)i, load);
-    }
-    return costs->draft_tokens * pass;
+    return pass;
 }
 
+/* `drafts_ns` besides, of what drafts. */
 static int64_t sum_parts(const pl_costs_t *costs, const pl_cost_rate_t *rates,
-                         const load_t *load, int64_t *parts_ns)
+                         const load_t *load, int64_t drafts_ns,
+                         int64_t *parts_ns)
 {
     int64_t unused[PL_COST_PARTS];
     int64_t *ns     = parts_ns != NULL ? parts_ns : unused;
-    int64_t compute = 0;
+    int64_t compute = drafts_ns;
 
     for (int i = 0; i < PL_COST_PARTS; i++) {
         ns[i] = part_ns(costs, &rates[i], (pl_cost_part_t)i, load);
         compute += i != PL_COST_MATERIALIZE ? ns[i] : 0;
     }
+    ns[PL_COST_DRAFT] += drafts_ns;
     if (costs->ahead_layers > 0) {
         ns[PL_COST_MATERIALIZE] =
             seen_ns(ns[PL_COST_MATERIALIZE], compute, costs->ahead_layers);
@@ -238,16 +280,17 @@ int64_t pl_cost_chunk_ns(const pl_costs_t *costs, int n_ranks, int32_t n_before,
     /* The busiest rank; context in the middle of the chunk. */
     int64_t view  = (int64_t)n_before + n_tokens;
     int64_t share = busiest(costs, n_ranks, n_tokens);
-    load_t load   = {.rows        = share,
-                     .expert_rows = share * costs->prefill_ep,
-                     .times       = share,
-                     .context     = (int64_t)n_before + n_tokens / 2,
-                     .keys        = mean_keys(n_before, n_tokens, costs->topk),
-                     .view        = view,
-                     .before      = n_before,
-                     .is_scored   = view > costs->topk};
+    load_t load   = {.rows         = share,
+                     .expert_rows  = share * costs->prefill_ep,
+                     .expert_ranks = costs->prefill_ep,
+                     .times        = share,
+                     .context      = (int64_t)n_before + n_tokens / 2,
+                     .keys         = mean_keys(n_before, n_tokens, costs->topk),
+                     .view         = view,
+                     .before       = n_before,
+                     .is_scored    = view > costs->topk};
 
-    return sum_parts(costs, costs->prefill, &load, parts_ns);
+    return sum_parts(costs, costs->prefill, &load, 0, parts_ns);
 }
 
 int64_t pl_cost_prompt_ns(const pl_costs_t *costs, int n_ranks,
@@ -273,12 +316,13 @@ static load_t decode_load(const pl_costs_t *costs, int32_t n_running,
     int64_t tp   = costs->decode_tp > 0 ? costs->decode_tp : 1;
     int64_t rows = each * n_running;
 
-    return (load_t){.rows        = rows,
-                    .expert_rows = (rows * costs->decode_ep + tp - 1) / tp,
-                    .times       = each,
-                    .context     = context_tokens / 1024 * 1024,
-                    .keys        = keys * n_running,
-                    .is_scored   = mean > costs->topk};
+    return (load_t){.rows         = rows,
+                    .expert_rows  = (rows * costs->decode_ep + tp - 1) / tp,
+                    .expert_ranks = costs->decode_ep,
+                    .times        = each,
+                    .context      = context_tokens / 1024 * 1024,
+                    .keys         = keys * n_running,
+                    .is_scored    = mean > costs->topk};
 }
 
 int64_t pl_cost_decode_ns(const pl_costs_t *costs, int32_t n_running,
@@ -286,8 +330,6 @@ int64_t pl_cost_decode_ns(const pl_costs_t *costs, int32_t n_running,
                           int64_t parts_ns[PL_COST_PARTS])
 {
     load_t load, draft;
-    int64_t drafts;
-    int64_t rest;
 
     if (n_running == 0) {
         for (int i = 0; (parts_ns != NULL) && (i < PL_COST_PARTS); i++) {
@@ -295,15 +337,12 @@ int64_t pl_cost_decode_ns(const pl_costs_t *costs, int32_t n_running,
         }
         return 0;
     }
-    load   = decode_load(costs, n_running, context_tokens,
-                         1 + (int64_t)costs->draft_tokens);
-    draft  = decode_load(costs, n_running, context_tokens, 1);
-    rest   = sum_parts(costs, costs->decode, &load, parts_ns);
-    drafts = draft_ns(costs, &draft);
-    if (parts_ns != NULL) {
-        parts_ns[PL_COST_DRAFT] += drafts;
-    }
-    return rest + drafts;
+    load  = decode_load(costs, n_running, context_tokens,
+                        1 + (int64_t)costs->draft_tokens);
+    draft = decode_load(costs, n_running, context_tokens, 1);
+    return sum_parts(
+        costs, costs->decode, &load,
+        costs->draft_tokens * draft_ns(costs, costs->draft, &draft), parts_ns);
 }
 
 /* ---- links ---- */

@@ -45,17 +45,19 @@ typedef enum pl_cost_part {
         PL_COST_PARTS
 } pl_cost_part_t;
 
-/* One part: step + the longer of floor and the others.  Per row means: of the
- * busiest rank. */
+/* One part: step + the longer of floor and the others; or quick_ns and quick_ps
+ * for each row, where that is less.  Per row means: of the busiest rank. */
 typedef struct pl_cost_rate {
     int64_t step_ns;    /* once a step */
-    int64_t floor_ns;   /* weights, read once a step; of experts, all that the
-                           rank keeps: those that no row chose do not count */
+    int64_t floor_ns;   /* weights, read once a step; of experts, all that a
+                           rank keeps: those count that any row chose on the
+                           rank with most of them */
     int64_t row_ps;     /* per row */
     int64_t context_ps; /* per row and 1,024 tokens that it looks back on */
     int64_t key_ps;     /* per row and 1,024 tokens that it attends to */
     int64_t view_ps;    /* per 1,024 tokens of the request, whatever the rows */
     int64_t before_ps;  /* per 1,024 of these that were there before the step */
+    int64_t quick_ns, quick_ps; /* another way for few rows; 0, 0: none */
 } pl_cost_rate_t;
 
 typedef struct pl_costs {
@@ -119,9 +121,15 @@ int64_t pl_cost_link_ns(const pl_costs_t *costs, pl_link_t link, int64_t bytes);
 /* A home takes a transfer of n_tokens in. */
 int64_t pl_cost_take_in_ns(const pl_costs_t *costs, int64_t n_tokens);
 
-/* Of n places of which each of `tries` draws takes one of its own at random,
+/* Of n places of which each of `tries` draws takes `take` of its own at random,
  * the share that is taken by any, in 2^32nds: 1 - (1 - take/n)^tries.  n >= 1,
  * 0 <= take <= n. */
 int64_t pl_cost_taken(int64_t n, int64_t take, int64_t tries);
+
+/* The same of the rank with most, where `ranks` share the places out: what is
+ * expected of the largest of so many normal numbers, with the mean and variance
+ * that n / ranks places have; at most all. */
+int64_t pl_cost_most_taken(int64_t n, int64_t take, int64_t tries,
+                           int64_t ranks);
 
 #endif /* PL_CLOCK_COST_H */

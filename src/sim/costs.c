@@ -6,22 +6,51 @@
 #include "sim/costs_rates.h"
 #include "sim/costs_reckon.h"
 
-/* What does not depend on sizes. */
+/* What does not depend on sizes, ns. */
 enum {
-    /* A layer is about a dozen kernels that do next to nothing of their own;
-     * such a one takes 3 us. */
-    LAYER_LAUNCHES_NS = 12 * 3000,
-    /* The scheduler's own part of a step, as in the builtin table. */
-    SCHEDULE_NS = 2000000,
-    /* A small collective or one way of an exchange; NCCL: 10 to 15 us, sums by
-     * kernels of vLLM: 7 to 13. */
+    /* What a kernel takes beside the bytes and FLOP reckoned elsewhere: to
+     * start in a graph, to fill the GPU and to drain it.  aiconfigurator,
+     * modules of vLLM 0.20 on an H200, at most 8 rows: attention of DeepSeek-V3
+     * without its bytes 58 to 96 us of 16 kernels, the indexer on top of it 66
+     * to 85 of 16 (campaign_checkpoints/h200_sxm, *_generation_module_perf). */
+    KERNEL_NS = 4000,
+    /* The scheduler's own part of a step, as in the builtin table; and a guess
+     * of what is left of it where the host prepares a step during the one
+     * before (it saved 6 of 39 ms; LMSYS, 2025-07-17). */
+    SCHEDULE_NS        = 2000000,
+    SCHEDULE_DECODE_NS = 1000000,
+    /* A small collective; NCCL: 10 to 15 us. */
     COLLECTIVE_NS = 10000,
+    /* A sum in one go, each GPU reading all others' values: 4.7 us for up to
+     * 2 KB, 6.5 for 32, 8.0 for 64 (aiconfigurator, vLLM 0.20 on 8 H200, in a
+     * graph), which is this share of what long transfers reach. */
+    QUICK_SUM_NS      = 4700,
+    QUICK_SUM_PERCENT = 40,
+    /* One way of an exchange, or of a sum, over nodes: what DeepEP's
+     * low-latency kernels take beyond the bytes at their rate (its table for
+     * H800, 8 to 256 ranks; within a node the same). */
+    EXCHANGE_NS = 33000,
     /* Top-k of few rows is bound by one block a row: 5 us at 4K, 41 us at 64K
      * (flashinfer pull request 2461). */
     TOPK_DECODE_NS = 15000,
     /* The scores, float32, are read twice: histogram and collection. */
     TOPK_BYTES = 8,
     K          = 1024,
+};
+
+/* Kernels of a layer, as profiles of engines show them (deepseek-ai/
+ * profile-data, decode): products and what lies between them. */
+enum {
+    /* 3 norms, 3 quantisations, down to the latents, up to q, absorb, rope,
+     * store, attention and its combination, v, o, residual */
+    ATTENTION_KERNELS = 16,
+    /* 3 products, norm, 2 ropes, 2 Hadamard, 2 quantisations, store, weights,
+     * schedule, logits, top-k, slots of what was chosen */
+    INDEXER_KERNELS = 16,
+    /* norm, router, its reduction, choice, 2 to sort, 2 quantisations, 2
+     * products, sum; shared: 2 products, activation, sum */
+    EXPERT_KERNELS = 15,
+    DENSE_KERNELS  = 5, /* norm, 2 quantisations, 2 products */
 };
 
 typedef struct deriving {
@@ -70,15 +99,23 @@ static int64_t near_ranks(const deriving_t *d, int64_t n)
 
 /* ---- parts ---- */
 
+/* The indexer's kernels run even where there is nothing to choose. */
+static int64_t launches_ns(const deriving_t *d)
+{
+    int64_t kernels = ATTENTION_KERNELS * d->n_layers +
+                      INDEXER_KERNELS * d->n_full +
+                      EXPERT_KERNELS * d->n_sparse +
+                      DENSE_KERNELS * (d->n_layers - d->n_sparse);
+
+    return d->p->hardware->is_gpu ? KERNEL_NS * kernels : 0;
+}
+
 static void add_launches(deriving_t *d)
 {
-    int64_t step = SCHEDULE_NS;
+    int64_t kernels = launches_ns(d);
 
-    if (d->p->hardware->is_gpu) {
-        step += LAYER_LAUNCHES_NS * d->n_layers;
-    }
-    d->costs.prefill[PL_COST_LAUNCH].step_ns = step;
-    d->costs.decode[PL_COST_LAUNCH].step_ns  = step;
+    d->costs.prefill[PL_COST_LAUNCH].step_ns = SCHEDULE_NS + kernels;
+    d->costs.decode[PL_COST_LAUNCH].step_ns  = SCHEDULE_DECODE_NS + kernels;
 }
 
 /* Every matrix that every row goes through: two FLOP a parameter, or its bytes
@@ -191,11 +228,11 @@ static int64_t chosen(int64_t bytes, int64_t n_places, int64_t n_others,
            20;
 }
 
-/* A row goes once to each rank that has one of its experts, and comes back
- * summed, in bf16.  To other nodes a prompt's rows go once a node and are
- * handed on there; decode's, which cannot wait, once a rank (the two kinds of
- * kernel that DeepEP has). */
-static pl_cost_rate_t exchange(const deriving_t *d, int64_t ep, bool by_node)
+/* A row goes to the ranks that have its experts, and comes back in bf16.  A
+ * prompt's goes once to each rank, comes back summed, and to other nodes goes
+ * once a node and is handed on there; decode's, which cannot wait, once for
+ * each expert (the two kinds of kernel that DeepEP has). */
+static pl_cost_rate_t exchange(const deriving_t *d, int64_t ep, bool in_decode)
 {
     const pl_model_config_t *m = d->p->model;
     int64_t near               = near_ranks(d, ep);
@@ -203,12 +240,15 @@ static pl_cost_rate_t exchange(const deriving_t *d, int64_t ep, bool by_node)
     int64_t sent               = d->p->weight_dtype == PL_F8_E4M3 ? 1 : 2;
     int64_t bytes              = d->n_sparse * m->hidden * (sent + 2);
     int64_t k                  = m->experts_per_token;
-    int64_t in                 = chosen(bytes, ep, near - 1, k);
-    int64_t out                = by_node ? chosen(bytes, nodes, nodes - 1, k)
-                                         : chosen(bytes, ep, ep - near, k);
+    int64_t row_ps             = apart_ps(d, chosen(bytes, ep, near - 1, k),
+                                          chosen(bytes, nodes, nodes - 1, k));
 
-    return (pl_cost_rate_t){.step_ns = d->n_sparse * 2 * COLLECTIVE_NS,
-                            .row_ps  = apart_ps(d, in, out)};
+    if (in_decode) {
+        row_ps = apart_ps(d, bytes * k * (near - 1) / ep,
+                          bytes * k * (ep - near) / ep);
+    }
+    return (pl_cost_rate_t){.step_ns = d->n_sparse * 2 * EXCHANGE_NS,
+                            .row_ps  = row_ps};
 }
 
 /* A GPU of a home sends its share of the home's rows.  Where the home has all
@@ -222,10 +262,10 @@ static void add_exchange(deriving_t *d)
         return;
     }
     if (p->prefill_ep > 1) {
-        d->costs.prefill[PL_COST_EXCHANGE] = exchange(d, p->prefill_ep, true);
+        d->costs.prefill[PL_COST_EXCHANGE] = exchange(d, p->prefill_ep, false);
     }
     if (p->decode_ep > p->decode_tp) {
-        d->costs.decode[PL_COST_EXCHANGE] = exchange(d, p->decode_ep, false);
+        d->costs.decode[PL_COST_EXCHANGE] = exchange(d, p->decode_ep, true);
         d->costs.decode[PL_COST_EXCHANGE].row_ps /= p->decode_tp;
     }
 }
@@ -233,14 +273,13 @@ static void add_exchange(deriving_t *d)
 /* Two sums of all rows, in bf16, a layer: behind attention and behind the MLP.
  * A GPU sends its share of a row's values to be summed and then the sums.  Over
  * nodes that is three steps: sums within each, of these between nodes, and
- * back.
- */
+ * back.  Within a node few rows are summed in one go, by all. */
 static void add_reduce(deriving_t *d)
 {
     int64_t tp    = d->p->decode_tp;
     int64_t near  = near_ranks(d, tp);
     int64_t nodes = (tp + near - 1) / near;
-    int64_t steps = nodes > 1 ? 3 : 1;
+    int64_t step  = nodes > 1 ? 2 * COLLECTIVE_NS + EXCHANGE_NS : COLLECTIVE_NS;
     int64_t sums  = 2 * d->n_layers;
     int64_t sent  = sums * 2 * 2 * d->p->model->hidden; /* there and back */
 
@@ -248,9 +287,15 @@ static void add_reduce(deriving_t *d)
         return;
     }
     d->costs.decode[PL_COST_REDUCE] = (pl_cost_rate_t){
-        .step_ns = sums * steps * COLLECTIVE_NS,
+        .step_ns = sums * step,
         .row_ps  = ps(sent * (near - 1) / near, d->rates.near) +
                   ps(sent * (nodes - 1) / (nodes * near), d->rates.network)};
+    if (nodes == 1) {
+        d->costs.decode[PL_COST_REDUCE].quick_ns = sums * QUICK_SUM_NS;
+        d->costs.decode[PL_COST_REDUCE].quick_ps =
+            ps(sent / 2 * (tp - 1),
+               larger(d->rates.near * QUICK_SUM_PERCENT / 100, 1));
+    }
 }
 
 /* Of each token of the request a rank receives what others own, in every layer,
@@ -353,7 +398,7 @@ static pl_status_t add_draft(deriving_t *d)
     }
     PL_TRY(count_draft(d, &draft.census));
     add_parts(&draft);
-    draft.costs.decode[PL_COST_LAUNCH].step_ns -= SCHEDULE_NS;
+    draft.costs.decode[PL_COST_LAUNCH].step_ns = launches_ns(&draft);
     memcpy(d->costs.draft, draft.costs.decode, sizeof(d->costs.draft));
     d->costs.draft_tokens = d->p->draft_tokens;
     return PL_OK;

@@ -46,11 +46,13 @@ static void scale(pl_cost_rate_t *rate, double by, bool all)
     rate->row_ps     = scaled(rate->row_ps, millionths);
     rate->context_ps = scaled(rate->context_ps, millionths);
     rate->key_ps     = scaled(rate->key_ps, millionths);
+    rate->quick_ps   = scaled(rate->quick_ps, millionths);
     if (all) {
         rate->step_ns   = scaled(rate->step_ns, millionths);
         rate->floor_ns  = scaled(rate->floor_ns, millionths);
         rate->view_ps   = scaled(rate->view_ps, millionths);
         rate->before_ps = scaled(rate->before_ps, millionths);
+        rate->quick_ns  = scaled(rate->quick_ns, millionths);
     }
 }
 

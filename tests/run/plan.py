@@ -46,7 +46,7 @@ class Plan(pl.Case):
                 for line in lines:
                     self.assertIn(line, said, command)
             for name, says in (
-                    ("plan.html", "Decode limits this deployment. 9 of 200 "),
+                    ("plan.html", "Prefill limits this deployment. 3 of 200 "),
                     ("plan-sweep.html", "Cheapest that meets the limits: "
                      "chunk 16384, pd 2x8+1x8<")):
                 with open(os.path.join(folder, "build", name),

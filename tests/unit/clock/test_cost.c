@@ -1,7 +1,9 @@
 /* clock/cost.h: the fixed table is what it was, parts add up, laws of each. */
 #include "clock/cost.h"
 
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/rng.h"
 #include "support/check_main.h"
@@ -163,6 +165,51 @@ START_TEST(experts_are_taken_at_random)
 }
 END_TEST
 
+/* The rank with most: 1.424 deviations above the mean of eight ranks, never
+ * less than the mean nor more than all. */
+START_TEST(one_rank_has_most)
+{
+    for (int64_t tries = 0; tries < 200; tries++) {
+        double mean  = 1 - pow(1 - 8 / 256.0, (double)tries);
+        int64_t last = pl_cost_taken(256, 8, tries);
+
+        ck_assert_int_eq(pl_cost_most_taken(256, 8, tries, 1), last);
+        ck_assert_double_eq_tol(
+            (double)pl_cost_most_taken(256, 8, tries, 8) / 4294967296.0,
+            fmin(1, mean + 1.424 * sqrt(mean * (1 - mean) / 32)), 1e-5);
+        for (int64_t ranks = 2; ranks <= 256; ranks *= 2) {
+            int64_t most = pl_cost_most_taken(256, 8, tries, ranks);
+
+            ck_assert_int_ge(most, last);
+            ck_assert_int_le(most, INT64_C(1) << 32);
+            last = most;
+        }
+        /* between two powers of two as the lower */
+        ck_assert_int_ge(pl_cost_most_taken(256, 8, tries, 72),
+                         pl_cost_most_taken(256, 8, tries, 64));
+    }
+}
+END_TEST
+
+/* Few rows have a way of their own, whose time is never more. */
+START_TEST(few_rows_take_the_quicker_way)
+{
+    pl_costs_t costs = some_costs();
+    int64_t parts[PL_COST_PARTS];
+
+    memset(costs.decode, 0, sizeof(costs.decode));
+    costs.decode[PL_COST_REDUCE] = (pl_cost_rate_t){
+        .step_ns = 1000, .row_ps = 10000, .quick_ns = 400, .quick_ps = 70000};
+    for (int32_t n = 1; n < 50; n++) {
+        int64_t quick = 400 + 70 * n;
+        int64_t usual = 1000 + 10 * n;
+
+        ck_assert_int_eq(pl_cost_decode_ns(&costs, n, n, parts),
+                         quick < usual ? quick : usual);
+    }
+}
+END_TEST
+
 START_TEST(experts_that_no_row_chose_are_not_read)
 {
     pl_costs_t costs = some_costs();
@@ -177,13 +224,12 @@ START_TEST(experts_that_no_row_chose_are_not_read)
     }
     ck_assert_int_ge(last, 15990);
     ck_assert_int_le(last, 16000);
-    /* with rows of other ranks that share them */
+    /* with rows of other ranks that share them, on the rank with most */
     costs.prefill_ep = 4;
     (void)pl_cost_chunk_ns(&costs, 1, 0, 1, parts);
-    last             = parts[PL_COST_EXPERT];
+    ck_assert_int_eq(parts[PL_COST_EXPERT],
+                     16000 * pl_cost_most_taken(16, 2, 4, 4) >> 32);
     costs.prefill_ep = 1;
-    (void)pl_cost_chunk_ns(&costs, 1, 0, 4, parts);
-    ck_assert_int_eq(parts[PL_COST_EXPERT], last);
     /* of a memory so slow that all of them take 16 s */
     costs.prefill[PL_COST_EXPERT].floor_ns = INT64_C(16000000000);
     (void)pl_cost_chunk_ns(&costs, 1, 0, 1, parts);
@@ -260,6 +306,8 @@ static TCase *all(void)
     tcase_add_test(tcase, parts_are_what_they_say);
     tcase_add_test(tcase, rows_attend_to_what_there_is);
     tcase_add_test(tcase, experts_are_taken_at_random);
+    tcase_add_test(tcase, one_rank_has_most);
+    tcase_add_test(tcase, few_rows_take_the_quicker_way);
     tcase_add_test(tcase, experts_that_no_row_chose_are_not_read);
     tcase_add_test(tcase, views_made_ahead_hide_behind_computing);
     tcase_add_test(tcase, a_prompt_is_its_chunks);

@@ -1,5 +1,4 @@
-/* sim/costs.h beside published measurements, and laws that hold whatever the
- * numbers are. */
+/* sim/costs.h by hand, and laws that hold whatever the numbers are. */
 #include "sim/costs.h"
 
 #include <stdio.h>
@@ -9,10 +8,10 @@
 #include "costs_rig.h"
 #include "sim/detail.h"
 
-/* GLM-5.2-FP8 on eight H20-3e, CP 8: a prompt of 128K in 12.33 s replicated and
- * 12.46 s shared, of 256K in 27.1 s and 27.6 s (sglang pull requests 31435 and
- * 35309).  Nothing was fitted to it. */
-START_TEST(prefill_of_long_prompts)
+/* GLM-5.2-FP8 on eight H20-3e, CP 8: to share pages takes 1.0 % longer for a
+ * prompt of 128K, 1.9 % for 256K (sglang pull requests 31435 and 35309; the
+ * times themselves are in test_costs_published.c). */
+START_TEST(what_sharing_costs)
 {
     pl_costs_t shared, replicated;
     double more;
@@ -21,40 +20,10 @@ START_TEST(prefill_of_long_prompts)
     shared               = derive();
     RIG.params.ownership = PL_OWNERSHIP_REPLICATED;
     replicated           = derive();
-    WITHIN(seconds(&replicated, 131072), 12.33, 1.10);
-    WITHIN(seconds(&shared, 131072), 12.46, 1.10);
-    WITHIN(seconds(&replicated, 262144), 27.1, 1.10);
-    WITHIN(seconds(&shared, 262144), 27.6, 1.10);
-    /* what sharing costs: 1.0 % and 1.9 % */
     more = seconds(&shared, 131072) / seconds(&replicated, 131072) - 1;
     WITHIN(more, 0.010, 1.25);
     more = seconds(&shared, 262144) / seconds(&replicated, 262144) - 1;
     WITHIN(more, 0.019, 1.25);
-}
-END_TEST
-
-/* 96 H100 with DeepSeek-V3 (V3.2 without its indexer, which prompts of 2,000
- * tokens do not use): 52,300 prompt and 22,300 output tokens a second and node
- * of eight; prefill with experts over 32 GPUs, decode over 72, 256 requests
- * each ("Deploying DeepSeek on 96 H100 GPUs", LMSYS, 2025-05-05). */
-START_TEST(throughput_of_a_large_deployment)
-{
-    pl_costs_t costs;
-    double rate;
-
-    prepare("DeepSeek-V3.2", "H100", 1);
-    RIG.params.prefill_ep = 32;
-    RIG.params.n_decode   = 1;
-    costs                 = derive();
-    /* eight prompts a step and GPU, as one: attention is that of 2,000 */
-    rate =
-        8 * 2000 / (1e-9 * (double)pl_cost_chunk_ns(&costs, 1, 0, 2000, NULL));
-    WITHIN(rate, 52300.0, 1.5);
-    RIG.params.decode_ep = 72;
-    costs                = derive();
-    rate                 = 8 * 256 /
-           (1e-9 * (double)pl_cost_decode_ns(&costs, 256, 256 * 2100, NULL));
-    WITHIN(rate, 22300.0, 1.5);
 }
 END_TEST
 
@@ -77,7 +46,11 @@ START_TEST(parts_by_hand)
            1024.0 * 8 * 75 * 2 * 3 * 2048 * 6144 / 1187400, 1.001);
     /* one of eight ranks is chosen by (1 - (7/8)^8) of the rows */
     WITHIN((double)part_of(PL_COST_EXCHANGE, 131072, 8192),
-           1024.0 * 7 * 0.656391 * 75 * 6144 * 3 / 360 + 75 * 20000, 1.001);
+           1024.0 * 7 * 0.656391 * 75 * 6144 * 3 / 360 + 75 * 66000, 1.001);
+    /* 16 kernels of attention, 15 of experts or 5 of dense MLPs, 16 of the
+     * indexer, of 4 us; and the scheduler */
+    ck_assert_int_eq(part_of(PL_COST_LAUNCH, 131072, 8192),
+                     2000000 + 4000 * (78 * 16 + 75 * 15 + 3 * 5 + 21 * 16));
 }
 END_TEST
 
@@ -351,7 +324,7 @@ START_TEST(a_few_lengths_tell_all_parts)
     char text[2048];
 
     prepare("GLM-5.2", "H200", CP);
-    RIG.params.prefill_ep  = 1;
+    spread_over(1);
     RIG.params.page_tokens = PAGE;
     strange                = strange_costs();
     write_bench(&strange, text, sizeof(text));
@@ -501,8 +474,7 @@ static TCase *all(void)
     TCase *tcase = tcase_create("costs");
 
     tcase_set_timeout(tcase, 120);
-    tcase_add_test(tcase, prefill_of_long_prompts);
-    tcase_add_test(tcase, throughput_of_a_large_deployment);
+    tcase_add_test(tcase, what_sharing_costs);
     tcase_add_test(tcase, parts_by_hand);
     tcase_add_test(tcase, layers_by_hand);
     tcase_add_test(tcase, laws);
