@@ -180,6 +180,9 @@ static pl_status_t derive(const pl_options_t *o, const pl_log_t *log,
         measured.fit.prefill_millionths = o->prefill_millionths;
         measured.fit.decode_millionths  = o->decode_millionths;
     }
+    derive.draft_prompts =
+        (o->mtp_tokens > 0) &&
+        ((o->mtp_kv == PL_OPT_MTP_KEPT) || (e->n_decode == 0));
     PL_TRY(settle_ep(o, log, gpus, &derive));
     if (o->executor == PL_OPT_EXECUTOR_COST) {
         params->layout = layout;

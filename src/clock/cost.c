@@ -290,7 +290,8 @@ int64_t pl_cost_chunk_ns(const pl_costs_t *costs, int n_ranks, int32_t n_before,
                      .before       = n_before,
                      .is_scored    = view > costs->topk};
 
-    return sum_parts(costs, costs->prefill, &load, 0, parts_ns);
+    return sum_parts(costs, costs->prefill, &load,
+                     draft_ns(costs, costs->draft_prompt, &load), parts_ns);
 }
 
 int64_t pl_cost_prompt_ns(const pl_costs_t *costs, int n_ranks,

@@ -67,10 +67,13 @@ typedef struct pl_costs {
      * sends K + 1 rows of each through the model. */
     pl_cost_rate_t draft[PL_COST_PARTS];
     int32_t draft_tokens; /* 0: none */
-    int32_t topk;         /* tokens that a row attends to at most; no longer
-                             context needs no indexer.  0: there is no top-k */
-    int32_t n_experts;    /* routed experts; 0: none are told apart */
-    int32_t row_experts;  /* that a row chooses */
+    /* What the rows of a chunk take in the layer that drafts, so that it has
+     * their KV; all 0: they do not go through it. */
+    pl_cost_rate_t draft_prompt[PL_COST_PARTS];
+    int32_t topk;        /* tokens that a row attends to at most; no longer
+                            context needs no indexer.  0: there is no top-k */
+    int32_t n_experts;   /* routed experts; 0: none are told apart */
+    int32_t row_experts; /* that a row chooses */
     /* GPUs that share them, each with as many rows: those of a home of
      * decode_tp GPUs go from one of these each. */
     int32_t prefill_ep, decode_ep;

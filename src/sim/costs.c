@@ -58,6 +58,7 @@ typedef struct deriving {
     pl_cost_rates_t rates;
     pl_census_t census;
     int64_t n_layers, n_full, n_sparse;
+    int64_t draft_layers;  /* that prompts go through, besides */
     int64_t rows;          /* of a request in a decode step */
     int64_t latent, index; /* bytes of a token in one layer */
     pl_costs_t costs;
@@ -310,8 +311,10 @@ static void add_materialize(deriving_t *d)
     pl_cost_rate_t *rate = &d->costs.prefill[PL_COST_MATERIALIZE];
     int64_t c            = d->p->n_prefill;
     int64_t near         = near_ranks(d, c);
-    int64_t token        = d->n_layers * d->latent + d->n_full * d->index;
-    int64_t step         = (d->n_layers + d->n_full) * COLLECTIVE_NS;
+    int64_t layers       = d->n_layers + d->draft_layers;
+    int64_t full         = d->n_full + d->draft_layers;
+    int64_t token        = layers * d->latent + full * d->index;
+    int64_t step         = (layers + full) * COLLECTIVE_NS;
     /* c rows a row: the others' of the chunk are as many each. */
     int64_t row_ps = apart_ps(d, token * (near - 1), token * (c - near));
 
@@ -331,7 +334,7 @@ static void add_materialize(deriving_t *d)
                              .view_ps = apart_ps(d, K * token * (near - 1) / c,
                                                  K * token * (c - near) / c)};
     }
-    d->costs.ahead_layers = d->p->ahead ? (int32_t)d->n_layers : 0;
+    d->costs.ahead_layers = d->p->ahead ? (int32_t)layers : 0;
 }
 
 /* Latencies are those of the builtin table. */
@@ -381,7 +384,8 @@ static pl_status_t count_draft(const deriving_t *d, pl_census_t *census)
 }
 
 /* A pass is a decode step of a model of that one layer, which has an indexer
- * and experts of its own, with the model's head. */
+ * and experts of its own, with the model's head; a prompt's is a chunk of that
+ * model, whose views are made with all others. */
 static pl_status_t add_draft(deriving_t *d)
 {
     deriving_t draft = {.p        = d->p,
@@ -398,8 +402,14 @@ static pl_status_t add_draft(deriving_t *d)
     }
     PL_TRY(count_draft(d, &draft.census));
     add_parts(&draft);
-    draft.costs.decode[PL_COST_LAUNCH].step_ns = launches_ns(&draft);
+    draft.costs.decode[PL_COST_LAUNCH].step_ns  = launches_ns(&draft);
+    draft.costs.prefill[PL_COST_LAUNCH].step_ns = launches_ns(&draft);
+    draft.costs.prefill[PL_COST_MATERIALIZE]    = (pl_cost_rate_t){0};
     memcpy(d->costs.draft, draft.costs.decode, sizeof(d->costs.draft));
+    if (d->draft_layers > 0) {
+        memcpy(d->costs.draft_prompt, draft.costs.prefill,
+               sizeof(d->costs.draft_prompt));
+    }
     d->costs.draft_tokens = d->p->draft_tokens;
     return PL_OK;
 }
@@ -409,10 +419,11 @@ pl_status_t pl_costs_reckon(const pl_costs_params_t *params,
 {
     const pl_model_config_t *m = params->model;
     pl_costs_t builtin         = pl_costs_builtin();
-    deriving_t d               = {.p        = params,
-                                  .rates    = pl_cost_rates_of(params),
-                                  .n_layers = m->n_layers,
-                                  .rows     = 1 + (int64_t)params->draft_tokens};
+    deriving_t d               = {.p            = params,
+                                  .rates        = pl_cost_rates_of(params),
+                                  .n_layers     = m->n_layers,
+                                  .rows         = 1 + (int64_t)params->draft_tokens,
+                                  .draft_layers = params->draft_prompts ? 1 : 0};
     pl_row_layout_t row =
         pl_row_layout_make(params->kv_dtype, m->kv_lora, m->rope, m->index_dim);
 

@@ -37,6 +37,8 @@ typedef struct pl_costs_params {
     int32_t prefill_ep, decode_ep; /* GPUs; 1 .. n_experts */
     int32_t decode_tp;             /* GPUs of a home, >= 1; with D = 0: 1 */
     int32_t draft_tokens;          /* K of multi-token prediction; 0: none */
+    bool draft_prompts; /* prompts go through the layer that drafts too, whose
+                           KV the prefill ranks keep (K > 0) */
     pl_ownership_kind_t ownership; /* of the prefill ranks */
     int32_t page_tokens;           /* as the runtime has them */
     bool ahead;                    /* see pl_costs_t */

@@ -61,6 +61,7 @@ static void scale_both(pl_costs_t *costs, int part, double by, bool all)
     scale(&costs->prefill[part], by, all);
     scale(&costs->decode[part], by, all);
     scale(&costs->draft[part], by, all);
+    scale(&costs->draft_prompt[part], by, all);
 }
 
 /* Where no floor was told apart, the step's own time has them in it. */
@@ -70,6 +71,8 @@ static void drop_floors(pl_costs_t *costs)
         costs->prefill[i].floor_ns = 0;
         costs->decode[i].floor_ns  = 0;
         costs->draft[i].floor_ns   = 0;
+
+        costs->draft_prompt[i].floor_ns = 0;
     }
 }
 
@@ -109,15 +112,16 @@ static pl_status_t reckon_as(const pl_costs_params_t *params,
     if (prompt->layers < model->n_layers) {
         model->n_layers = prompt->layers;
     }
-    p.model        = model;
-    p.n_prefill    = prompt->ranks;
-    p.prefill_ep   = 1;
-    p.decode_ep    = 1;
-    p.decode_tp    = 1;
-    p.draft_tokens = 0;
-    p.ownership    = PL_OWNERSHIP_ZIGZAG;
-    p.ahead        = false;
-    status         = pl_costs_reckon(&p, costs_p);
+    p.model         = model;
+    p.n_prefill     = prompt->ranks;
+    p.prefill_ep    = 1;
+    p.decode_ep     = 1;
+    p.decode_tp     = 1;
+    p.draft_tokens  = 0;
+    p.draft_prompts = false;
+    p.ownership     = PL_OWNERSHIP_ZIGZAG;
+    p.ahead         = false;
+    status          = pl_costs_reckon(&p, costs_p);
     free(model);
     if (status == PL_OK) {
         costs_p->page_tokens = prompt->page_tokens;
@@ -465,6 +469,8 @@ static void scale_by_fit(const pl_fit_t *fit, pl_costs_t *costs)
 {
     for (int i = 0; (fit->prefill_millionths > 0) && (i < PL_COST_PARTS); i++) {
         scale(&costs->prefill[i], 1e-6 * (double)fit->prefill_millionths, true);
+        scale(&costs->draft_prompt[i], 1e-6 * (double)fit->prefill_millionths,
+              true);
         scale(&costs->decode[i], 1e-6 * (double)fit->decode_millionths, true);
         scale(&costs->draft[i], 1e-6 * (double)fit->decode_millionths, true);
     }

@@ -248,6 +248,18 @@ class Fleet(Base):
                         said["2:0.8"]["mean_tpot_ms"])
         self.assertLess(said["2:0.8"]["mean_tpot_ms"], usual["mean_tpot_ms"])
         self.assertLess(usual["mean_tpot_ms"], said["1:0"]["mean_tpot_ms"])
+        # prompts go through the layer too, if anyone keeps its KV of them: a
+        # 78th of the model's, an indexer and the joint more
+        self.assertEqual((usual["prefill_draft_ms"], lost["prefill_draft_ms"]),
+                         (0, 0))
+        for one in said.values():
+            whole = sum(one[f"prefill_{part}_ms"] for part in (
+                "launch", "project", "index", "topk", "attend", "expert",
+                "exchange", "reduce", "draft"))
+            self.assertGreater(one["prefill_draft_ms"], whole / 79)
+            self.assertLess(one["prefill_draft_ms"], whole / 50)
+        self.assertGreater(said["1:0"]["prefill_materialize_ms"],
+                           lost["prefill_materialize_ms"])
         # the fixed table knows rows, kept or not
         plain = (*TRACE, "--prefill", "2x8", "--decode", "1x8")
         self.assertLess(self.json(*plain)["mean_tpot_ms"],

@@ -193,20 +193,67 @@ START_TEST(a_home_of_a_whole_node)
 }
 END_TEST
 
+/* Where the prefill ranks keep the draft layer's KV, each chunk goes through
+ * that layer too, and what is brought has its pages. */
+START_TEST(prompts_go_through_the_layer_that_drafts)
+{
+    /* all of them, the joint and the router in bf16, and the head */
+    static const double READ = 165019648 + 9371648 + 37748736 + 2 * 1572864 +
+                               2 * 75497472 + 2.0 * 154880 * 6144;
+    int64_t none[PL_COST_PARTS], parts[PL_COST_PARTS];
+    pl_costs_t costs;
+    int64_t ns;
+
+    prepare("GLM-5.2", "H200", 8);
+    RIG.params.n_decode     = 8;
+    RIG.params.draft_tokens = 3;
+    costs                   = derive();
+    (void)pl_cost_chunk_ns(&costs, 8, 131072, 8192, none);
+    ck_assert_int_eq(none[PL_COST_DRAFT], 0);
+    RIG.params.draft_prompts = true;
+    costs                    = derive();
+    ns                       = pl_cost_chunk_ns(&costs, 8, 131072, 8192, parts);
+    /* 1,024 rows, 135,168 tokens to look back on and 2,048 to attend to; the
+     * weights take longer to read than to compute with */
+    WITHIN((double)parts[PL_COST_DRAFT],
+           4000 * 47 + 66000 + READ / 4320 +
+               1024 * (135168.0 * 8192 / 1088450 + 135168 * 8.0 / 4320 +
+                       2048.0 * 139264 / 593700 +
+                       8 * 2 * 3 * 2048.0 * 6144 / 1187400 +
+                       7 * 0.656391 * 6144 * 3 / 360),
+           1.002);
+    WITHIN((double)(parts[PL_COST_MATERIALIZE] - none[PL_COST_MATERIALIZE]),
+           2 * 10000 + 139264.0 * (656 + 132) * 7 / 8 / 360, 1.001);
+    for (int i = 0; i < PL_COST_PARTS; i++) {
+        ns -= parts[i];
+        ck_assert((parts[i] == none[i]) !=
+                  ((i == PL_COST_DRAFT) || (i == PL_COST_MATERIALIZE)));
+    }
+    ck_assert_int_eq(ns, 0);
+    /* a token's step is the same */
+    ck_assert_int_eq(step_ns(3, 12, 32768, none), step_ns(3, 12, 32768, parts));
+}
+END_TEST
+
 /* Calibration reaches drafts as it does the step. */
 START_TEST(a_fit_scales_drafts)
 {
     static pl_measured_t measured;
     int64_t plain[PL_COST_PARTS], fitted[PL_COST_PARTS];
+    int64_t prompt = 0;
 
     prepare_homes(1);
+    RIG.params.draft_prompts = true;
     (void)step_ns(3, 12, 32768, plain);
-    measured.fit.prefill_millionths = 1000000;
+    prompt                          = part_of(PL_COST_DRAFT, 0, 8192);
+    measured.fit.prefill_millionths = 2000000;
     measured.fit.decode_millionths  = 3000000;
     RIG.params.measured             = &measured;
     (void)step_ns(3, 12, 32768, fitted);
     WITHIN((double)fitted[PL_COST_DRAFT], 3.0 * (double)plain[PL_COST_DRAFT],
            1.0001);
+    WITHIN((double)part_of(PL_COST_DRAFT, 0, 8192), 2.0 * (double)prompt,
+           1.001);
 }
 END_TEST
 
@@ -220,6 +267,7 @@ static TCase *all(void)
     tcase_add_test(tcase, a_pass_by_hand);
     tcase_add_test(tcase, a_step_checks_what_was_drafted);
     tcase_add_test(tcase, a_home_of_a_whole_node);
+    tcase_add_test(tcase, prompts_go_through_the_layer_that_drafts);
     tcase_add_test(tcase, a_fit_scales_drafts);
     return tcase;
 }
