@@ -574,7 +574,7 @@ class Report(One):
         self.assertIn("Prefill instances are uneven.", advice)
         self.assertNotIn("Lanes are uneven.", advice)
         self.sim("b.h5", *TIERS, "--pd", "2x4+1x2", "--ownership",
-                 "interleave:64")
+                 "interleave:64", "--router", "round-robin")
         advice = self.report(self.path("b.h5")).advice()
         self.assertRegex(advice["Lanes are uneven."],
                          r"^Device lane [0-3] of prefill [01] holds 1\.")
