@@ -2,10 +2,12 @@
  * and sections, each of a table that is drawn as a chart.
  *
  *   pl_html_t *page = pl_html_open("title", "what it is about");
- *   pl_html_headline(page, "...", "..."); pl_html_tile(...);
- * pl_html_advice(...) pl_html_table_t *table = pl_html_section(page, &section);
- *   pl_html_column(table, "time_ns", "time", PL_HTML_NS, 0);   all of them,
- * then pl_html_integer(table, ns);                                row by row
+ *   pl_html_headline(page, "...", "...");
+ *   pl_html_tile(...);
+ *   pl_html_advice(...);
+ *   pl_html_table_t *table = pl_html_section(page, &section);
+ *   pl_html_column(table, "time_ns", "time", PL_HTML_NS, 0);  // all, then
+ *   pl_html_integer(table, ns);                               // row by row
  *   status = pl_html_write(page, file);
  *   pl_html_close(page);
  *

@@ -14,12 +14,15 @@
  *   load_gbs, backup_gbs      host <-> device
  *   peer_gbs; the last of "sizes"' busbw_gb_s    between devices of a node
  *   tier_read_mb_s, tier_write_mb_s              storage
- *   "rows" of `bench prefill` that are not replicated: the whole time, cold and
- *   from the device tier (cold_ms, device_ms, device_hit_tokens); to the next
- *   token (decode_ms), and until decode can begin (handover_ms); of the longest
- * on a GPU, where the time of the cold one went (cold_profile_ms).  64 times at
- * most fit of `sim --validate --fit`: what prefill and decode take beside what
- * is reckoned, and of which requests that was found (docs/sim.md)
+ *
+ * "rows" of `bench prefill` that are not replicated: the whole time, cold and
+ * from the device tier (cold_ms, device_ms, device_hit_tokens); to the next
+ * token (decode_ms), and until decode can begin (handover_ms); of the longest
+ * on a GPU, where the time of the cold one went (cold_profile_ms).  At most 64
+ * times are taken.
+ *
+ * "fit" of `sim --validate --fit`: what prefill and decode take beside what is
+ * reckoned, and of which requests that was found (docs/sim.md).
  */
 #ifndef PL_SIM_CALIBRATE_H
 #define PL_SIM_CALIBRATE_H

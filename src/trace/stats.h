@@ -27,8 +27,6 @@
 #include <pagelane/status.h>
 #include <pagelane/trace.h>
 
-#define PL_TRACE_STATS_PAGE_SIZE 64 /* what to ask for by default */
-
 /* Percentiles by nearest rank: the smallest value that at least p % of the
  * values do not exceed. */
 typedef struct pl_trace_lengths {
