@@ -71,8 +71,9 @@ void pl_fleet_columns(const pl_fleet_row_t *rows, size_t n, int64_t *values,
 
 /* ---- reading ---- */
 
-/* Of all instances together. */
-static const int64_t MOST = INT64_MAX / 4;
+/* Of all instances together: what is written has no more, and two columns add
+ * up to 64 bits. */
+static const int64_t MOST = PL_FLEET_MOST_NS;
 
 static pl_status_t read_number(const pl_snapshot_t *snapshot,
                                const number_t *number, pl_fleet_file_t *file)

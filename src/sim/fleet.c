@@ -283,12 +283,25 @@ static pl_status_t go_on(pl_fleet_t *fleet, bool *more_p)
     return turn.at_ns == now_ns ? arrive(fleet, turn) : tick(fleet, first);
 }
 
+static pl_status_t wait_too_long(const pl_fleet_t *fleet)
+{
+    pl_log(fleet->log, PL_LOG_ERROR,
+           "fleet: what requests wait adds up to more than 146 years at "
+           "%" PRId64 " ns, with %d of %d finished; use more instances, "
+           "--hardware that is faster, or fewer requests (--limit)",
+           fleet->now_ns, fleet->n_finished, fleet->params.source.count);
+    return PL_ERR_INPUT;
+}
+
 pl_status_t pl_fleet_run(pl_fleet_t *fleet)
 {
     bool more = true;
 
     while (more) {
         PL_TRY(go_on(fleet, &more));
+        if (fleet->waits_too_long) {
+            return wait_too_long(fleet);
+        }
     }
     if (fleet->n_finished < fleet->params.source.count) {
         pl_log(fleet->log, PL_LOG_ERROR,

@@ -88,6 +88,9 @@ typedef struct pl_fleet_record {
                                 below; -1: none */
 } pl_fleet_record_t;
 
+/* What requests wait at most, summed over all of them and all instances. */
+#define PL_FLEET_MOST_NS (INT64_MAX / 2)
+
 /* What an instance was like, to the end of the run.  A prompt waits where it is
  * prefilled until its first chunk; where it is decoded, until the first step
  * after it has come.  Who re-enters comes as a new one. */
@@ -135,8 +138,9 @@ PL_MUST_CHECK pl_status_t pl_fleet_open(const pl_fleet_params_t *params,
                                         pl_fleet_t **fleet_p);
 void pl_fleet_close(pl_fleet_t *fleet); /* NULL is allowed */
 
-/* To the end of the trace.  PL_OK; PL_ERR_INTERNAL with one line;
- * PL_ERR_MEMORY. */
+/* To the end of the trace.  PL_OK; PL_ERR_INPUT with one line (virtual time, or
+ * what requests wait, is more than can be counted); PL_ERR_INTERNAL with one
+ * line; PL_ERR_MEMORY. */
 PL_MUST_CHECK pl_status_t pl_fleet_run(pl_fleet_t *fleet);
 
 /* Instances are numbered: those of prefill, then those of decode. */

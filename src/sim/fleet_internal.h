@@ -88,6 +88,8 @@ struct pl_fleet {
     pl_fleet_live_t *live;      /* [source.count] */
     pl_links_t links;
     int64_t transfer_ns; /* that requests waited for their transfers */
+    int64_t waited_ns;   /* for whatever, all of them */
+    bool waits_too_long; /* more than PL_FLEET_MOST_NS */
     int64_t now_ns;
     int32_t n_finished;
     int32_t next;      /* instance, of round-robin */

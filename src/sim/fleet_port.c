@@ -5,11 +5,24 @@
 
 /* ---- who waits ---- */
 
+/* What `n` requests waited, ns each, over all of them; 0 if it is more than can
+ * be counted, with which the run ends. */
+static int64_t count_wait(pl_fleet_t *fleet, int64_t n, int64_t ns)
+{
+    if ((n > 0) && (ns > (PL_FLEET_MOST_NS - fleet->waited_ns) / n)) {
+        fleet->waits_too_long = true;
+        return 0;
+    }
+    fleet->waited_ns += n * ns;
+    return n * ns;
+}
+
 /* Before anything that it depends on changes. */
 static void add_waiting(pl_fleet_instance_t *instance)
 {
     int64_t now_ns = instance->fleet->now_ns;
-    int64_t ns = instance->n_waiting * (now_ns - instance->waiting_since_ns);
+    int64_t ns     = count_wait(instance->fleet, instance->n_waiting,
+                                now_ns - instance->waiting_since_ns);
 
     instance->usage.waiting_ns += ns;
     instance->usage.refused_ns += instance->refused_tokens > 0 ? ns : 0;
@@ -49,8 +62,9 @@ void pl_fleet_stepped(pl_fleet_t *fleet, int32_t instance, int32_t request)
     }
     fleet->live[request].has_stepped = true;
     if (instance < fleet->params.n_prefill) {
-        at->usage.batch_wait_ns +=
-            fleet->now_ns - pl_engine_record(at->engine, request)->decode_ns;
+        at->usage.batch_wait_ns += count_wait(
+            fleet, 1,
+            fleet->now_ns - pl_engine_record(at->engine, request)->decode_ns);
     }
 }
 
@@ -206,7 +220,8 @@ pl_status_t pl_fleet_sent(pl_fleet_t *fleet, int32_t request)
     if ((live->n_sends > 0) || !live->all_sent) {
         return PL_OK;
     }
-    fleet->transfer_ns += fleet->now_ns - live->prefilled_ns;
+    fleet->transfer_ns +=
+        count_wait(fleet, 1, fleet->now_ns - live->prefilled_ns);
     if (record->record.decode_ns < 0) {
         record->record.decode_ns = fleet->now_ns;
     }

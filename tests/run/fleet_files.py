@@ -668,6 +668,46 @@ class Report(One):
         self.assertEqual(set(ended), {0, 3})
 
 
+class Overload(Case):
+    """Who waits far too long: that is counted and read back, or told."""
+
+    def test_waits_are_counted_or_the_run_ends(self):
+        hardware, trace = self.path("slow.json"), self.path("trace.jsonl")
+        with open(os.path.join(pl.ROOT, "datasets", "hardware",
+                               "Xeon-8480.json")) as file:
+            slow = json.load(file)
+        slow["bf16_dense_flop_per_s"]["value"] = 2 * 10 ** 11
+        slow["memory_bandwidth_bytes_per_s"]["value"] = 10 ** 9
+        with open(hardware, "w") as file:
+            json.dump(slow, file)
+        made = pl.Run(self.program, "make", "--sessions", 8000, "--words", 1000,
+                      "--answer", 30, verb="trace")
+        with open(trace, "wb") as file:
+            file.write(made.stdout)
+        line = ("--trace", trace, "--pd", "1x1+1x1", "--hardware", hardware,
+                "--kv-dtype", "fp8", "--model", "DeepSeek-V3.2",
+                "--device-pages", 4096, "--decode-pages", 4096, "--log-level",
+                "error")
+        n, most, run = 600, 0, None
+        while run is None or run.status == 0:  # waits go by the square
+            run = pl.Run(self.program, *line, "--limit", n, "--snapshot",
+                         self.path("f.h5"), "--json", verb="sim")
+            n = n * 6 // 5
+            if run.status == 0:
+                with h5py.File(self.path("f.h5"), "r") as file:
+                    waited = sum(map(int, file["instances/waiting_ns"][...]))
+                self.assertGreater(waited, most)
+                most = waited
+                self.near(instances_of(self.path("f.h5"))[1]
+                          ["mean_wait_prefill_ms"],
+                          run.json()["mean_wait_prefill_ms"])
+                self.run_program(self.path("f.h5"), verb="inspect")
+        self.assertEqual(run.status, 3, run)
+        self.assertRegex(run.stderr, r"\Apagelane: fleet: what requests wait "
+                                     r"adds up to more than 146 years.*\n\Z")
+        self.assertGreater(most, 1 << 61)
+
+
 class Browser(InChromium, One):
     """The page where Chromium is installed."""
 
