@@ -15,6 +15,7 @@
 #include "cli/idle.h"
 #include "cli/list_devices.h"
 #include "cli/sweep_grid.h"
+#include "cli/trace_file.h"
 #include "verify/inject.h"
 
 extern char **environ;
@@ -414,9 +415,29 @@ static int settle_ranks(pl_cli_t *cli)
                               : pl_options_check_ranks(o, log));
 }
 
+/* Ranks that are processes read their traces each. */
+static pl_status_t check_traces(const pl_cli_t *cli)
+{
+    static const char WHY[] = "each rank reads the trace";
+    const pl_options_t *o   = &cli->options;
+    const pl_log_t *log     = cli->world.rank == 0 ? &cli->log : NULL;
+
+    if ((o->ranks == 1) || pl_cli_has_virtual_ranks(o)) {
+        return PL_OK;
+    }
+    for (size_t i = 0; i < o->merge.n; i++) {
+        PL_TRY(pl_cli_no_stdin("merge", o->merge.items[i], WHY, log));
+    }
+    return pl_cli_no_stdin("trace", o->trace, WHY, log);
+}
+
 static int run_ranked(pl_cli_t *cli)
 {
     int exit_status = settle_ranks(cli);
+
+    if (exit_status == 0) {
+        exit_status = pl_status_exit(check_traces(cli));
+    }
 
     if (exit_status != 0) {
         return exit_status;

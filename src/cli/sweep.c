@@ -16,6 +16,7 @@
 #include "cli/sweep_judge.h"
 #include "cli/sweep_point.h"
 #include "cli/sweep_print.h"
+#include "cli/trace_file.h"
 #include "comm/mpi_counter.h"
 #include "sim/sweep.h"
 #include "store/file.h"
@@ -489,11 +490,37 @@ static int check_ranks(const sweep_t *sweep)
     return 0;
 }
 
+/* Traces are read by each rank, for each point whose requests are others, and
+ * again with --resume. */
+static pl_status_t check_traces(const pl_cli_t *cli)
+{
+    static const char WHY[] = "a sweep reads its traces more than once";
+    const pl_log_t *log     = cli->world.rank == 0 ? &cli->log : NULL;
+    size_t n                = 0;
+    const pl_axis_t *axes   = pl_grid_axes(cli->grid, &n);
+
+    for (size_t a = 0; a < n; a++) {
+        for (size_t i = 0; (strcmp(axes[a].option->name, "trace") == 0) &&
+                           (i < axes[a].items.n);
+             i++) {
+            PL_TRY(pl_cli_no_stdin("trace", axes[a].items.items[i], WHY, log));
+        }
+    }
+    for (size_t i = 0; i < cli->options.merge.n; i++) {
+        PL_TRY(
+            pl_cli_no_stdin("merge", cli->options.merge.items[i], WHY, log));
+    }
+    return PL_OK;
+}
+
 int pl_cli_sweep(const pl_cli_t *cli)
 {
     sweep_t sweep = {.cli = cli, .n = pl_grid_n_points(cli->grid), .lock = -1};
     int exit_status = check_ranks(&sweep);
 
+    if (exit_status == 0) {
+        exit_status = pl_status_exit(check_traces(cli));
+    }
     if (exit_status != 0) {
         return exit_status;
     }

@@ -41,6 +41,19 @@ pl_status_t pl_cli_trace_params(const pl_options_t *options,
     return PL_OK;
 }
 
+pl_status_t pl_cli_no_stdin(const char *option, const char *path,
+                            const char *why, const pl_log_t *log)
+{
+    if ((path == NULL) || (strcmp(path, "-") != 0)) {
+        return PL_OK;
+    }
+    pl_log(log, PL_LOG_ERROR,
+           "option --%s -: stdin is read once, by one process, but %s; name a "
+           "file",
+           option, why);
+    return PL_ERR_ARGUMENT;
+}
+
 pl_status_t pl_cli_run_trace(const pl_options_t *options, const pl_log_t *log,
                              pl_trace_params_t *params)
 {

@@ -14,6 +14,11 @@ PL_MUST_CHECK pl_status_t pl_cli_trace_params(const pl_options_t *options,
                                               const pl_log_t *log,
                                               pl_trace_params_t *params);
 
+/* Is `path` no stdin ("-"), which is read once, and by one process?
+ * PL_ERR_ARGUMENT: it is, and `why` it cannot be is said in one line. */
+PL_MUST_CHECK pl_status_t pl_cli_no_stdin(const char *option, const char *path,
+                                          const char *why, const pl_log_t *log);
+
 /* All of it for a run or a simulation, but --trace itself. */
 PL_MUST_CHECK pl_status_t pl_cli_run_trace(const pl_options_t *options,
                                            const pl_log_t *log,
