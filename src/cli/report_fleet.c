@@ -472,8 +472,8 @@ static void about_balance(pl_html_t *page, const pl_report_data_t *data,
             "The busiest of %" PRId32 " %s %.2f times the mean. %s", side->n,
             prefills ? "computed" : "made steps for", side->imbalance,
             prefills ? "Try another `--router`."
-                     : "With few requests homes that are all empty are taken "
-                       "in order: fewer instances may do.");
+                     : "The one with the most room gets a request, however "
+                       "long its answer: fewer instances may do.");
     }
 }
 

@@ -118,7 +118,11 @@ static void add_line(const pl_sweep_view_t *view, size_t point, pl_text_t *text)
         pl_text_add(&line, "%s--%s ", k == 0 ? "" : " ", option->name);
         pl_cli_add_word(&line, pl_snapshot_text_at(&option->values, point));
     }
-    pl_html_add_plain(text, line.n == 0 ? "" : line.bytes);
+    if (line.status != PL_OK) {
+        text->status = line.status;
+    } else {
+        pl_html_add_plain(text, line.n == 0 ? "" : line.bytes);
+    }
     pl_text_free(&line);
 }
 
