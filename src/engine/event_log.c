@@ -549,7 +549,7 @@ pl_lane_history_t pl_event_log_lanes(pl_event_log_t *log)
     pl_lane_history_t none = {0};
     pl_lane_history_t lanes;
 
-    if (n == 0) {
+    if ((n == 0) || (log->status != PL_OK)) {
         return none;
     }
     if (reserve_lanes(log, n) != PL_OK) {

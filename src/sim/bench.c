@@ -104,7 +104,8 @@ static pl_status_t add(reading_t *reading, pl_bench_request_t *request,
     }
     request->input_tokens = larger(request->input_tokens, 0);
     /* in one piece: nobody knows when its first token was there */
-    if ((request->output_tokens > 1) && (request->e2e_ns <= request->ttft_ns)) {
+    if ((request->output_tokens > 1) && (request->e2e_ns > 0) &&
+        (request->e2e_ns <= request->ttft_ns)) {
         request->ttft_ns = 0;
     }
     PL_TRY(PL_ARRAY_PUSH(&reading->starts, start_ns));

@@ -554,7 +554,12 @@ pl_status_t pl_check_file(const char *path, const pl_log_t *log,
 
     report->is_snapshot = true; /* as long as nobody can tell */
     /* Damage is what is looked for; another kind of file is an error. */
-    if (pl_seal_check(path, &listener) != PL_OK) {
+    status = pl_seal_check(path, &listener);
+    if (status == PL_ERR_MEMORY) {
+        pl_log(log, PL_LOG_ERROR, "%s", said.line);
+        return status;
+    }
+    if (status != PL_OK) {
         pl_check_find(report, PL_CHECK_FILE, "%.190s", said.line);
         return PL_OK;
     }

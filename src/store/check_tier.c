@@ -376,6 +376,7 @@ static pl_status_t open_segment(const pl_check_tier_t *check,
 
     segment->fd = pl_tier_open_segment(check->folder, segment->name);
     if (segment->fd < 0) {
+        status = errno == ENOMEM ? PL_ERR_MEMORY : PL_ERR_IO;
         *why_p = strerror(errno);
     } else {
         status =
@@ -385,7 +386,7 @@ static pl_status_t open_segment(const pl_check_tier_t *check,
         *why_p = why_not_ours(check, &segment->form);
         status = *why_p == NULL ? PL_OK : PL_ERR_INPUT;
     }
-    if (status == PL_ERR_IO) {
+    if ((status == PL_ERR_IO) || (status == PL_ERR_MEMORY)) {
         pl_segment_name_text(segment->name, text);
         pl_log(check->log, PL_LOG_ERROR, "cannot read %s/%s: %s", check->folder,
                text, *why_p);

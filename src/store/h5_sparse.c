@@ -50,22 +50,22 @@ static uint8_t *block_of(pl_h5_sparse_t *sparse, size_t block)
     return sparse->blocks.items[block];
 }
 
-static herr_t write_bytes(pl_h5_sparse_t *sparse, uint64_t at, size_t n,
-                          const uint8_t *from)
+static void write_bytes(pl_h5_sparse_t *sparse, uint64_t at, size_t n,
+                        const uint8_t *from)
 {
     while (n > 0) {
         size_t some    = piece_of(at, n);
         uint8_t *block = block_of(sparse, (size_t)(at / BLOCK_BYTES));
 
         if (block == NULL) {
-            return -1;
+            sparse->is_short = true;
+            return;
         }
         memcpy(block + at % BLOCK_BYTES, from, some);
         from += some;
         at += some;
         n -= some;
     }
-    return 0;
 }
 
 void pl_h5_sparse_free(pl_h5_sparse_t *sparse)
@@ -151,7 +151,8 @@ static herr_t write_it(H5FD_t *file, H5FD_mem_t type, hid_t list, haddr_t at,
 {
     (void)type;
     (void)list;
-    return write_bytes(sparse_of(file), (uint64_t)at, n, bytes);
+    write_bytes(sparse_of(file), (uint64_t)at, n, bytes);
+    return 0;
 }
 
 static const H5FD_class_t DRIVER = {

@@ -20,6 +20,8 @@
 typedef struct pl_h5_sparse {
     PL_ARRAY(uint8_t *) blocks; /* owned; NULL: nothing was written there */
     uint64_t n;                 /* bytes of the file, its user block included */
+    bool is_short; /* a write found no memory: look after H5Fclose.  HDF5 is not
+                      told, since it tries to write again, after this is gone */
 } pl_h5_sparse_t;
 
 /* One file is made with the list.  Negative: failed. */

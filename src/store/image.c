@@ -241,6 +241,12 @@ static pl_status_t hdf5_refuses(const pl_log_t *log, const char *name)
     return PL_ERR_INTERNAL;
 }
 
+static pl_status_t no_memory(const pl_log_t *log, const char *name, size_t n)
+{
+    pl_log(log, PL_LOG_ERROR, "%s: out of memory, %zu bytes", name, n);
+    return PL_ERR_MEMORY;
+}
+
 static pl_status_t copy_out(hid_t file, const char *name, const pl_log_t *log,
                             pl_image_t *image)
 {
@@ -255,8 +261,7 @@ static pl_status_t copy_out(hid_t file, const char *name, const pl_log_t *log,
     image->n     = (uint64_t)n;
     image->bytes = malloc((size_t)n);
     if (image->bytes == NULL) {
-        pl_log(log, PL_LOG_ERROR, "%s: out of memory, %zd bytes", name, n);
-        return PL_ERR_MEMORY;
+        return no_memory(log, name, (size_t)n);
     }
     return H5Fget_file_image(file, image->bytes, (size_t)n) == n
                ? PL_OK
@@ -279,7 +284,10 @@ pl_status_t pl_image_make(const pl_pack_t *pack, const char *name,
     pl_status_t status;
 
     image.raw = calloc(pack->content->datasets.n + 1, sizeof(*image.raw));
-    if ((file < 0) || (image.raw == NULL) || (fill(file, pack, &image) < 0)) {
+    if (image.raw == NULL) {
+        status = no_memory(log, name,
+                           pack->content->datasets.n * sizeof(*image.raw));
+    } else if ((file < 0) || (fill(file, pack, &image) < 0)) {
         status = hdf5_refuses(log, name);
     } else {
         status = copy_out(file, name, log, &image);

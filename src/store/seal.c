@@ -48,7 +48,7 @@ bool pl_seal_is(const char text[PL_SEAL_BYTES])
     return memcmp(text, START, sizeof(START) - 1) == 0;
 }
 
-/* The digest of the next n bytes; false: they cannot be read. */
+/* The digest of the next n bytes; false: errno says why there is none. */
 static bool digest_of(FILE *file, uint64_t n, uint64_t *digest_p)
 {
     void *block     = malloc(BLOCK_BYTES);
@@ -63,6 +63,9 @@ static bool digest_of(FILE *file, uint64_t n, uint64_t *digest_p)
         digest = add_block(digest, block, want);
         n -= want;
     }
+    if (block == NULL) {
+        errno = ENOMEM;
+    }
     free(block);
     *digest_p = digest;
     return n == 0;
@@ -70,9 +73,11 @@ static bool digest_of(FILE *file, uint64_t n, uint64_t *digest_p)
 
 static pl_status_t cannot_read(const pl_log_t *log, const char *path)
 {
+    pl_status_t status = errno == ENOMEM ? PL_ERR_MEMORY : PL_ERR_INPUT;
+
     pl_log(log, PL_LOG_ERROR, "cannot read %s: %s", path,
            errno == 0 ? "it ends too soon" : strerror(errno));
-    return PL_ERR_INPUT;
+    return status;
 }
 
 /* Does the text stand behind n bytes?  Then what it says of them. */

@@ -36,12 +36,12 @@ bool pl_seal_is(const char text[PL_SEAL_BYTES]);
 bool pl_seal_fits(const char text[PL_SEAL_BYTES], uint64_t n);
 
 /* PL_OK: whole, or without a seal.  PL_ERR_INPUT: not what was written, or it
- * cannot be read. */
+ * cannot be read.  PL_ERR_MEMORY. */
 PL_MUST_CHECK pl_status_t pl_seal_check(const char *path, const pl_log_t *log);
 
 /* Do its last bytes read as a seal of those before?  (Whether these are the
  * bytes that were sealed tells pl_seal_check.)  PL_OK; PL_ERR_INPUT: it cannot
- * be read. */
+ * be read; PL_ERR_MEMORY. */
 PL_MUST_CHECK pl_status_t pl_seal_find(const char *path, const pl_log_t *log,
                                        bool *is_there_p);
 

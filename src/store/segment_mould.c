@@ -225,6 +225,14 @@ static pl_status_t find_number(pl_segment_mould_t *mould)
     return n == 1 ? PL_OK : PL_ERR_INTERNAL;
 }
 
+/* Right after HDF5 failed; of memory make() speaks. */
+static void say_why(const pl_h5_sparse_t *sparse, const pl_log_t *log)
+{
+    if (!sparse->is_short) {
+        (void)pl_h5_failed(log, "make in memory", "a segment");
+    }
+}
+
 static pl_status_t make(const pl_tier_identity_t *identity,
                         pl_h5_sparse_t *sparse, pl_segment_mould_t *mould,
                         const pl_log_t *log)
@@ -234,18 +242,18 @@ static pl_status_t make(const pl_tier_identity_t *identity,
     pl_status_t status;
 
     if (failed < 0) {
-        (void)pl_h5_failed(log, "make in memory", "a segment");
+        say_why(sparse, log);
     }
     if ((file >= 0) && (H5Fclose(file) < 0) && (failed >= 0)) {
-        (void)pl_h5_failed(log, "make in memory", "a segment");
+        say_why(sparse, log);
         failed = -1;
     }
-    if (failed < 0) {
+    if ((failed < 0) && !sparse->is_short) {
         return PL_ERR_INTERNAL;
     }
     mould->form.bytes = sparse->n;
-    status            = copy_gaps(sparse, mould);
-    status            = status == PL_OK ? find_number(mould) : status;
+    status = sparse->is_short ? PL_ERR_MEMORY : copy_gaps(sparse, mould);
+    status = status == PL_OK ? find_number(mould) : status;
     if (status != PL_OK) {
         pl_log(log, PL_LOG_ERROR, "cannot make a segment in memory: %s",
                pl_status_text(status));
@@ -263,7 +271,7 @@ pl_status_t pl_segment_mould_make(const pl_tier_identity_t *identity,
                  .slots      = slots,
                  .page_bytes = identity->page_bytes,
                  .identity   = pl_tier_identity_hash(identity)}};
-    pl_h5_sparse_t sparse = {{0}, 0};
+    pl_h5_sparse_t sparse = {0};
     pl_h5_quiet_t quiet   = pl_h5_quiet();
     pl_status_t status    = make(identity, &sparse, &mould, log);
 
