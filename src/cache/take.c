@@ -1,7 +1,6 @@
 /* Device pages with given owners.  There is no other way to get any. */
 #include "cache/hicache_internal.h"
 
-
 /* One deficit an attempt for n pages: how many lanes are short, by how much. */
 static void note_deficit(pl_hicache_t *cache, const int32_t *deficits,
                          int32_t n)

@@ -36,9 +36,9 @@ PL_MUST_CHECK pl_status_t pl_tier_hold(const char *folder, const pl_log_t *log,
  * lock that can be shared. */
 int pl_tier_share(const char *folder);
 
-/* Is this rank the first of its run to say that the disk fails?  A descriptor to
- * close at the end of the run, until when no other rank is; -1: another was.  A
- * folder that cannot be asked is no reason to be silent: -2. */
+/* Is this rank the first of its run to say that the disk fails?  A descriptor
+ * to close at the end of the run, until when no other rank is; -1: another was.
+ * A folder that cannot be asked is no reason to be silent: -2. */
 int pl_tier_speak_first(const char *folder);
 
 /* "<folder>/<name>", for the caller to free; NULL: out of memory. */
