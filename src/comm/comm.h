@@ -23,7 +23,7 @@
  *   PL_ERR_COMM      a timeout, or a rank has ended while it was waited for
  *   PL_ERR_PEER      another rank has failed (local; under mpi it ends all)
  *   PL_ERR_DISAGREE  the ranks' collective calls differ, or a message is not as
- *                    long as its receiver says (of more than 4 MiB over mpi:
+ *                    long as its receiver says (of more than 1 MiB over mpi:
  *                    PL_ERR_COMM, if the receiver waits for more)
  *   PL_ERR_MEMORY    of this rank
  * After any of them the communicator may only be told to fail and be closed,

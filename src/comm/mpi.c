@@ -12,7 +12,7 @@
 /* Where processes share no memory but a buffer of MPI's, a message goes on only
  * while both ranks look at it, and who waits for a long time looks seldom: each
  * piece that ends shows that there is more to come. */
-#define BLOCK_BYTES ((size_t)4 << 20)
+#define BLOCK_BYTES ((size_t)1 << 20)
 
 /* ---- errors ---- */
 
